@@ -1,0 +1,9 @@
+//! What everything stands on: ids, time, the supervisor of background tasks. No I/O.
+
+mod clock;
+mod ids;
+mod supervisor;
+
+pub use clock::{Clock, SystemClock, Timestamp, format_timestamp, to_millis, truncate_to_millis};
+pub use ids::{ActivityId, InvalidId, MAX_ID, PrizeId, RoomId, UserId, WinRecordId, mix};
+pub use supervisor::Supervisor;

@@ -1,0 +1,7 @@
+//! luckybag runs giveaways in live rooms: viewers join by the hundred thousand, the winners are
+//! drawn on the announced second, and anybody can check the result.
+//!
+//! `MySQL` is the truth, `RabbitMQ` is the promise not yet kept, Redis is the hot copy.
+
+pub mod infra;
+pub mod kernel;
