@@ -3,5 +3,7 @@
 //!
 //! `MySQL` is the truth, `RabbitMQ` is the promise not yet kept, Redis is the hot copy.
 
+pub mod activity;
+pub mod candidate;
 pub mod infra;
 pub mod kernel;

@@ -21,7 +21,11 @@ fn parse_id(text: &str) -> Result<u64, InvalidId> {
 }
 
 fn check_id(id: u64) -> Result<u64, InvalidId> {
-    if (1..=MAX_ID).contains(&id) { Ok(id) } else { Err(InvalidId) }
+    if (1..=MAX_ID).contains(&id) {
+        Ok(id)
+    } else {
+        Err(InvalidId)
+    }
 }
 
 /// Accepts an id as a JSON string or integer: JavaScript cannot hold all of them as numbers.
@@ -39,7 +43,10 @@ impl de::Visitor<'_> for IdVisitor {
     }
 
     fn visit_i64<E: de::Error>(self, id: i64) -> Result<u64, E> {
-        u64::try_from(id).map_err(|_| InvalidId).and_then(check_id).map_err(E::custom)
+        u64::try_from(id)
+            .map_err(|_| InvalidId)
+            .and_then(check_id)
+            .map_err(E::custom)
     }
 
     fn visit_str<E: de::Error>(self, id: &str) -> Result<u64, E> {
@@ -111,20 +118,49 @@ mod tests {
     #[test]
     fn an_id_is_canonical_decimal_up_to_2_63_minus_1() {
         for good in ["1", "7", "9007199254740993", "9223372036854775807"] {
-            assert_eq!(good.parse::<UserId>().map(|id| id.to_string()), Ok(good.to_owned()));
+            assert_eq!(
+                good.parse::<UserId>().map(|id| id.to_string()),
+                Ok(good.to_owned())
+            );
         }
-        for bad in ["", "0", "007", "-1", "+1", " 1", "1.0", "1e3", "9223372036854775808"] {
+        for bad in [
+            "",
+            "0",
+            "007",
+            "-1",
+            "+1",
+            " 1",
+            "1.0",
+            "1e3",
+            "9223372036854775808",
+        ] {
             assert_eq!(bad.parse::<UserId>(), Err(InvalidId), "{bad:?}");
         }
     }
 
     #[test]
     fn an_id_is_read_from_a_string_or_an_integer_and_written_as_a_string() {
-        let both: Vec<UserId> = serde_json::from_str(r#"["9007199254740993", 9007199254740992]"#).unwrap();
+        let both: Vec<UserId> =
+            serde_json::from_str(r#"["9007199254740993", 9007199254740992]"#).unwrap();
 
-        assert_eq!(both, [UserId(9_007_199_254_740_993), UserId(9_007_199_254_740_992)]);
-        assert_eq!(serde_json::to_string(&both[0]).unwrap(), r#""9007199254740993""#);
-        for bad in ["0", "-1", "1.5", "9223372036854775808", "18446744073709551616", "\"007\"", "null", "true"] {
+        assert_eq!(
+            both,
+            [UserId(9_007_199_254_740_993), UserId(9_007_199_254_740_992)]
+        );
+        assert_eq!(
+            serde_json::to_string(&both[0]).unwrap(),
+            r#""9007199254740993""#
+        );
+        for bad in [
+            "0",
+            "-1",
+            "1.5",
+            "9223372036854775808",
+            "18446744073709551616",
+            "\"007\"",
+            "null",
+            "true",
+        ] {
             assert!(serde_json::from_str::<UserId>(bad).is_err(), "{bad}");
         }
     }

@@ -17,7 +17,10 @@ pub struct Supervisor {
 impl Supervisor {
     /// A supervisor whose tasks also stop when `stop` is cancelled.
     pub fn stopped_by(stop: CancellationToken) -> Self {
-        Self { stop, tasks: TaskTracker::new() }
+        Self {
+            stop,
+            tasks: TaskTracker::new(),
+        }
     }
 
     /// The token that every task watches.
@@ -26,7 +29,10 @@ impl Supervisor {
     }
 
     /// Runs a task that must last until the stop.
-    #[expect(clippy::disallowed_methods, reason = "the one place that spawns long-running tasks")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place that spawns long-running tasks"
+    )]
     pub fn spawn<F>(&self, name: &'static str, task: F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -47,7 +53,10 @@ impl Supervisor {
     }
 
     /// Runs a bounded piece of work that the stop waits for, such as one draw.
-    #[expect(clippy::disallowed_methods, reason = "tracked like the long-running tasks")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "tracked like the long-running tasks"
+    )]
     pub fn spawn_once<F>(&self, work: F) -> tokio::task::JoinHandle<F::Output>
     where
         F: Future + Send + 'static,

@@ -1,0 +1,5 @@
+//! Tells Cargo that the migrations are compiled in.
+
+fn main() {
+    println!("cargo:rerun-if-changed=migrations");
+}

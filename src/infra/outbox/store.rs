@@ -1,0 +1,97 @@
+//! The `outbox` table. No other file reads or writes it.
+
+use std::time::Duration;
+
+use sea_orm::{ConnectionTrait, DbErr, FromQueryResult};
+
+use super::entry::{Entry, StoredEntry};
+use crate::infra::mysql::{placeholders, sql};
+
+/// A row that this relay may work on until its claim runs out.
+#[derive(Debug, FromQueryResult)]
+pub(super) struct ClaimedRow {
+    pub(super) id: u64,
+    pub(super) body: String,
+    pub(super) attempts: u32,
+}
+
+impl ClaimedRow {
+    pub(super) fn entry(&self) -> serde_json::Result<StoredEntry> {
+        serde_json::from_str(&self.body)
+    }
+}
+
+/// Adds what the caller's transaction owes; an entry that already waits is not added twice.
+pub(super) async fn insert(conn: &impl ConnectionTrait, entries: &[Entry]) -> Result<(), DbErr> {
+    if entries.is_empty() {
+        return Ok(());
+    }
+    let rows = vec!["(?, ?, ?, NOW(3), NOW(3))"; entries.len()].join(", ");
+    let mut values = Vec::with_capacity(entries.len() * 3);
+    for entry in entries {
+        let body = serde_json::to_string(&entry.to_stored())
+            .map_err(|error| DbErr::Json(error.to_string()))?;
+        values.extend([entry.dedupe_key().into(), entry.kind().into(), body.into()]);
+    }
+    let text = format!(
+        "INSERT INTO outbox (dedupe_key, kind, body, not_before, created_at) VALUES {rows} \
+         ON DUPLICATE KEY UPDATE not_before = VALUES(not_before)"
+    );
+    conn.execute_raw(sql(text, values)).await.map(|_| ())
+}
+
+/// Locks the oldest due rows that nobody else is looking at.
+pub(super) async fn list_due_for_update(
+    conn: &impl ConnectionTrait,
+    limit: u32,
+) -> Result<Vec<ClaimedRow>, DbErr> {
+    ClaimedRow::find_by_statement(sql(
+        "SELECT id, body, attempts FROM outbox WHERE not_before <= NOW(3) \
+         ORDER BY not_before LIMIT ? FOR UPDATE SKIP LOCKED",
+        [limit.into()],
+    ))
+    .all(conn)
+    .await
+}
+
+/// Moves rows into the future: a claim, or the pause after a failure.
+pub(super) async fn postpone(
+    conn: &impl ConnectionTrait,
+    ids: &[u64],
+    pause: Duration,
+) -> Result<(), DbErr> {
+    let text = format!(
+        "UPDATE outbox SET not_before = NOW(3) + INTERVAL ? MICROSECOND, attempts = attempts + 1 \
+         WHERE id IN {}",
+        placeholders(1, ids.len())
+    );
+    let micros = u64::try_from(pause.as_micros()).unwrap_or(u64::MAX);
+    let values = std::iter::once(micros.into()).chain(ids.iter().map(|id| (*id).into()));
+    conn.execute_raw(sql(text, values)).await.map(|_| ())
+}
+
+pub(super) async fn delete(conn: &impl ConnectionTrait, ids: &[u64]) -> Result<(), DbErr> {
+    let text = format!(
+        "DELETE FROM outbox WHERE id IN {}",
+        placeholders(1, ids.len())
+    );
+    conn.execute_raw(sql(text, ids.iter().map(|id| (*id).into())))
+        .await
+        .map(|_| ())
+}
+
+/// How long the oldest row has been waiting, in milliseconds; 0 when none waits.
+pub(super) async fn age_ms(conn: &impl ConnectionTrait) -> Result<u64, DbErr> {
+    let row = conn
+        .query_one_raw(sql(
+            "SELECT CAST(COALESCE(TIMESTAMPDIFF(MICROSECOND, MIN(created_at), NOW(3)), 0) DIV 1000 AS SIGNED) \
+             AS age FROM outbox",
+            [],
+        ))
+        .await?;
+    let age: i64 = row
+        .map(|row| row.try_get("", "age"))
+        .transpose()?
+        .unwrap_or(0);
+    Ok(u64::try_from(age).unwrap_or(0))
+}
