@@ -1,1 +1,18 @@
-//! broker
+//! `RabbitMQ`: the topology as one table, a publisher that knows what became of each message, and
+//! consumers that settle what their handlers decide.
+
+mod broker;
+mod connection;
+mod consumer;
+mod dead_letters;
+mod error;
+mod message;
+mod publisher;
+mod topology;
+
+pub use broker::{Broker, BrokerOptions};
+pub use consumer::{Handler, MAX_RUN, OrderedHandler};
+pub use dead_letters::DeadLetter;
+pub use error::{BrokerError, PublishError};
+pub use message::{Delivery, Outgoing, Verdict};
+pub use topology::{DelayRung, Queue, Target, Topology};
