@@ -5,3 +5,4 @@
 
 pub mod infra;
 pub mod kernel;
+pub mod settings;
