@@ -3,6 +3,8 @@
 //!
 //! `MySQL` is the truth, `RabbitMQ` is the promise not yet kept, Redis is the hot copy.
 
+pub mod app;
 pub mod infra;
 pub mod kernel;
 pub mod settings;
+pub mod telemetry;
