@@ -5,5 +5,8 @@
 
 pub mod activity;
 pub mod candidate;
+pub mod app;
 pub mod infra;
 pub mod kernel;
+pub mod settings;
+pub mod telemetry;

@@ -1,0 +1,20 @@
+//! Typed configuration, read once at start and checked before anything is started.
+
+mod load;
+mod masking;
+mod parse;
+mod sections;
+mod units;
+mod validate;
+
+pub use load::SettingsError;
+pub use parse::Network;
+pub use sections::{
+    ActivitySettings, AuthSettings, CandidateSettings, DrawSettings, JoinSettings, LimitsSettings,
+    LogFormat, LogSettings, MysqlSettings, NotificationsSettings, PresenceSettings,
+    RabbitmqSettings, RedisSettings, ServerSettings, Settings, StreamSettings, SweeperSettings,
+};
+pub use units::{Millis, Secs};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+//! Rules that one key's type cannot say. All faults are named at once.
+
+use secrecy::{ExposeSecret, SecretString};
+use tracing_subscriber::EnvFilter;
+
+use super::sections::{DrawSettings, ServerSettings, Settings};
+
+/// Shortest HS256 secret: as long as the hash, RFC 7518 section 3.2.
+const SHORTEST_SECRET_BYTES: usize = 32;
+
+/// What is wrong, each fault with the key it is about.
+pub(super) fn faults(settings: &Settings) -> Vec<String> {
+    let checks = [
+        namespace(&settings.namespace),
+        server(&settings.server),
+        filter(&settings.log.filter),
+        scheme("mysql.url", &settings.mysql.url, &["mysql", "mariadb"]),
+        scheme("redis.url", &settings.redis.url, &REDIS_SCHEMES),
+        scheme("rabbitmq.url", &settings.rabbitmq.url, &["amqp", "amqps"]),
+        partitions(settings.stream.partitions),
+        secret(&settings.auth.signing_secret),
+        queue(
+            settings.join.batch_max.get(),
+            settings.join.queue_limit.get(),
+        ),
+        trim_floor(settings.candidate.trim_floor),
+        lease(&settings.draw),
+        drain(&settings.draw),
+    ];
+    checks.into_iter().filter_map(Result::err).collect()
+}
+
+const REDIS_SCHEMES: [&str; 6] = [
+    "redis",
+    "rediss",
+    "redis-sentinel",
+    "rediss-sentinel",
+    "redis-cluster",
+    "rediss-cluster",
+];
+
+type Check = Result<(), String>;
+
+fn check(holds: impl FnOnce() -> bool, fault: impl Into<String>) -> Check {
+    if holds() { Ok(()) } else { Err(fault.into()) }
+}
+
+fn namespace(namespace: &str) -> Check {
+    let is_allowed = |byte: u8| {
+        byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-'
+    };
+    check(
+        || (1..=32).contains(&namespace.len()) && namespace.bytes().all(is_allowed),
+        "`namespace` is 1 to 32 characters of a-z, 0-9, `_` and `-`",
+    )
+}
+
+fn server(server: &ServerSettings) -> Check {
+    check(
+        || server.bind.port() == 0 || server.ops_bind != Some(server.bind),
+        "`server.ops_bind` is empty or differs from `server.bind`",
+    )
+}
+
+fn filter(filter: &str) -> Check {
+    match EnvFilter::builder().parse(filter) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("`log.filter`: {error}")),
+    }
+}
+
+fn scheme(key: &str, url: &SecretString, schemes: &[&str]) -> Check {
+    let scheme = url
+        .expose_secret()
+        .split_once("://")
+        .map(|(scheme, _)| scheme);
+    check(
+        || scheme.is_some_and(|scheme| schemes.contains(&scheme)),
+        format!("`{key}` starts with {}://", schemes.join(":// or ")),
+    )
+}
+
+fn partitions(partitions: u16) -> Check {
+    check(
+        || (1..=64).contains(&partitions),
+        "`stream.partitions` is 1 to 64",
+    )
+}
+
+fn secret(secret: &SecretString) -> Check {
+    let length = secret.expose_secret().len();
+    check(
+        || length == 0 || length >= SHORTEST_SECRET_BYTES,
+        format!("`auth.signing_secret` is empty or at least {SHORTEST_SECRET_BYTES} bytes long"),
+    )
+}
+
+fn queue(batch_max: usize, queue_limit: usize) -> Check {
+    check(
+        || batch_max <= queue_limit,
+        "`join.batch_max` is at most `join.queue_limit`",
+    )
+}
+
+fn trim_floor(floor: f64) -> Check {
+    check(
+        || (0.0..1.0).contains(&floor),
+        "`candidate.trim_floor` is at least 0 and below 1",
+    )
+}
+
+fn lease(draw: &DrawSettings) -> Check {
+    check(
+        || draw.lease_renew_secs.duration() * 2 <= draw.lease_secs.duration(),
+        "`draw.lease_renew_secs` is at most half of `draw.lease_secs`",
+    )
+}
+
+fn drain(draw: &DrawSettings) -> Check {
+    check(
+        || draw.drain_limit_secs <= draw.drain_max_secs,
+        "`draw.drain_limit_secs` is at most `draw.drain_max_secs`",
+    )
+}

@@ -1,0 +1,135 @@
+//! One event a line on standard error, whatever an event's values hold.
+
+use std::io::{self, Write};
+
+use tracing_subscriber::{
+    EnvFilter, Layer, Registry, filter::ParseError, fmt, layer::SubscriberExt,
+    util::SubscriberInitExt,
+};
+
+use crate::settings::{LogFormat, LogSettings};
+
+/// Why logging could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum TelemetryError {
+    #[error("`log.filter` is invalid")]
+    Filter(#[from] ParseError),
+
+    #[error("logging was started before")]
+    StartedBefore(#[source] tracing_subscriber::util::TryInitError),
+}
+
+/// Starts logging to standard error; standard output belongs to what commands print.
+pub fn init(settings: &LogSettings) -> Result<(), TelemetryError> {
+    let filter = EnvFilter::builder().parse(&settings.filter)?;
+    Registry::default()
+        .with(layer(settings.format, io::stderr))
+        .with(filter)
+        .try_init()
+        .map_err(TelemetryError::StartedBefore)
+}
+
+fn layer<W: Write + 'static>(
+    format: LogFormat,
+    writer: impl Fn() -> W + Send + Sync + 'static,
+) -> Box<dyn Layer<Registry> + Send + Sync> {
+    let writer = move || OneLine(writer());
+    match format {
+        LogFormat::Json => fmt::layer()
+            .json()
+            .flatten_event(true)
+            .with_writer(writer)
+            .boxed(),
+        // Without colours, so that no control character is legitimate.
+        LogFormat::Pretty => fmt::layer().with_ansi(false).with_writer(writer).boxed(),
+    }
+}
+
+/// Writes each event as one line without control characters.
+///
+/// The JSON format escapes them all by itself. The other one passes those of displayed values on:
+/// a line break could pass for another event, an escape sequence could steer the terminal.
+struct OneLine<W>(W);
+
+impl<W: Write> Write for OneLine<W> {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        self.write_all(event).map(|()| event.len())
+    }
+
+    /// Gets a whole event, with the line break that ends it.
+    fn write_all(&mut self, event: &[u8]) -> io::Result<()> {
+        let text = String::from_utf8_lossy(event.strip_suffix(b"\n").unwrap_or(event));
+        if !text.contains(char::is_control) {
+            return self.0.write_all(event);
+        }
+        let mut line = String::with_capacity(event.len() + 16);
+        for character in text.chars() {
+            if character.is_control() {
+                line.extend(character.escape_default());
+            } else {
+                line.push(character);
+            }
+        }
+        line.push('\n');
+        self.0.write_all(line.as_bytes())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Buffer(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Buffer {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn logged(format: LogFormat) -> String {
+        let buffer = Buffer::default();
+        let writer = buffer.clone();
+        let subscriber = Registry::default().with(layer(format, move || writer.clone()));
+        let forged = "a\n2026-01-01T00:00:00Z ERROR forged\r\u{1b}[31m\u{9b}31m";
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::info!(text = forged, shown = %forged, "message {forged}");
+        });
+        String::from_utf8(buffer.0.lock().clone()).unwrap()
+    }
+
+    #[test]
+    fn a_value_cannot_forge_a_line() {
+        for format in [LogFormat::Json, LogFormat::Pretty] {
+            let text = logged(format);
+
+            assert_eq!(text.matches('\n').count(), 1, "{text:?}");
+            assert!(
+                !text.trim_end_matches('\n').contains(char::is_control),
+                "{text:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_json_line_is_json() {
+        let line: serde_json::Value = serde_json::from_str(&logged(LogFormat::Json)).unwrap();
+
+        assert_eq!(line["level"], "INFO");
+        assert!(line["shown"].as_str().unwrap().contains("forged"));
+    }
+}

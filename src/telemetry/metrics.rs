@@ -1,0 +1,319 @@
+//! Every metric of the service: its name, its meaning and the one function that writes it.
+
+use std::{sync::OnceLock, time::Duration};
+
+use metrics::{
+    Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
+};
+use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
+use tokio_util::sync::CancellationToken;
+
+const HTTP_REQUESTS: &str = "luckybag_http_requests_total";
+const HTTP_DURATION: &str = "luckybag_http_request_duration_seconds";
+const JOINS_ACCEPTED: &str = "luckybag_joins_accepted_total";
+const JOINS_REFUSED: &str = "luckybag_joins_refused_total";
+const JOINS_SETTLED: &str = "luckybag_joins_settled_total";
+const JOIN_BATCH_SIZE: &str = "luckybag_join_batch_size";
+const JOIN_QUEUE_LENGTH: &str = "luckybag_join_queue_length";
+const STREAM_MESSAGES: &str = "luckybag_stream_messages_total";
+const STREAM_LATE: &str = "luckybag_stream_late_total";
+const EVENTS_DROPPED: &str = "luckybag_events_dropped_total";
+const DRAW_LATENESS: &str = "luckybag_draw_lateness_seconds";
+const DRAW_DURATION: &str = "luckybag_draw_duration_seconds";
+const DRAW_DRAIN: &str = "luckybag_draw_drain_seconds";
+const DRAWS: &str = "luckybag_draws_total";
+const DRAINS_CUT_SHORT: &str = "luckybag_drains_cut_short_total";
+const OUTBOX_AGE: &str = "luckybag_outbox_age_seconds";
+const OUTBOX_DONE: &str = "luckybag_outbox_done_total";
+const NOTIFICATIONS: &str = "luckybag_notifications_total";
+const SWEEPER_REPAIRS: &str = "luckybag_sweeper_repairs_total";
+const DEAD_LETTERED: &str = "luckybag_dead_lettered_total";
+const DB_RETRIES: &str = "luckybag_db_retries_total";
+const RECONNECTS: &str = "luckybag_reconnects_total";
+const DEPENDENCY_UP: &str = "luckybag_dependency_up";
+
+/// From an answer out of memory to a publish that ran into its limit.
+const REQUEST_BUCKETS: [f64; 13] = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0,
+];
+
+/// From a draw on the second to one after an outage.
+const DRAW_BUCKETS: [f64; 12] = [
+    0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 15.0, 30.0, 60.0, 300.0, 3600.0,
+];
+
+const SIZE_BUCKETS: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
+
+/// How often memory that the histograms gathered is given back.
+const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The page that Prometheus reads.
+#[derive(Clone)]
+pub struct MetricsPage(PrometheusHandle);
+
+impl MetricsPage {
+    /// Starts recording; later calls return the page of the first.
+    pub fn install() -> Result<Self, BuildError> {
+        static PAGE: OnceLock<MetricsPage> = OnceLock::new();
+        if let Some(page) = PAGE.get() {
+            return Ok(page.clone());
+        }
+        let recorder = PrometheusBuilder::new()
+            .set_buckets_for_metric(Matcher::Full(HTTP_DURATION.to_owned()), &REQUEST_BUCKETS)?
+            .set_buckets_for_metric(Matcher::Full(JOIN_BATCH_SIZE.to_owned()), &SIZE_BUCKETS)?
+            .set_buckets_for_metric(Matcher::Full(DRAW_LATENESS.to_owned()), &DRAW_BUCKETS)?
+            .set_buckets_for_metric(Matcher::Full(DRAW_DURATION.to_owned()), &DRAW_BUCKETS)?
+            .set_buckets_for_metric(Matcher::Full(DRAW_DRAIN.to_owned()), &DRAW_BUCKETS)?
+            .build_recorder();
+        let page = PAGE.get_or_init(|| Self(recorder.handle()));
+        // Fails only when another thread was first, whose recorder then serves both.
+        if metrics::set_global_recorder(recorder).is_ok() {
+            describe();
+        }
+        Ok(page.clone())
+    }
+
+    /// The metrics in Prometheus' text format.
+    pub fn render(&self) -> String {
+        self.0.render()
+    }
+
+    /// Keeps the recorder small until `stop`.
+    pub async fn run_upkeep(self, stop: CancellationToken) {
+        while !stop.is_cancelled() {
+            self.0.run_upkeep();
+            tokio::select! {
+                () = stop.cancelled() => (),
+                () = tokio::time::sleep(UPKEEP_INTERVAL) => (),
+            }
+        }
+    }
+}
+
+fn describe() {
+    describe_http_and_joins();
+    describe_draws();
+    describe_base();
+}
+
+fn describe_http_and_joins() {
+    describe_counter!(HTTP_REQUESTS, "HTTP requests by route, method and status");
+    describe_histogram!(
+        HTTP_DURATION,
+        Unit::Seconds,
+        "How long HTTP requests took, by route"
+    );
+    describe_counter!(JOINS_ACCEPTED, "Joins answered 202: confirmed by RabbitMQ");
+    describe_counter!(JOINS_REFUSED, "Joins not accepted, by reason");
+    describe_counter!(JOINS_SETTLED, "Joins that got their verdict, by outcome");
+    describe_histogram!(JOIN_BATCH_SIZE, "Joins in one message of the stream");
+    describe_gauge!(JOIN_QUEUE_LENGTH, "Joins that wait for their message");
+    describe_counter!(
+        STREAM_MESSAGES,
+        "Messages of the stream that were handled, by kind"
+    );
+    describe_counter!(
+        STREAM_LATE,
+        "What reached the stream after its activity's freeze"
+    );
+    describe_counter!(
+        EVENTS_DROPPED,
+        "Presence and task events not used, by reason"
+    );
+}
+
+fn describe_draws() {
+    describe_histogram!(
+        DRAW_LATENESS,
+        Unit::Seconds,
+        "Time from drawAt to the draw's commit"
+    );
+    describe_histogram!(
+        DRAW_DURATION,
+        Unit::Seconds,
+        "Time from a draw's claim to its commit"
+    );
+    describe_histogram!(
+        DRAW_DRAIN,
+        Unit::Seconds,
+        "How long a draw waited for the stream"
+    );
+    describe_counter!(DRAWS, "Draws committed, by path of the selection");
+    describe_counter!(
+        DRAINS_CUT_SHORT,
+        "Draws that stopped waiting for the stream: alarm"
+    );
+    describe_counter!(NOTIFICATIONS, "Result events published, by event");
+    describe_counter!(
+        SWEEPER_REPAIRS,
+        "What the sweeper found undone and did, by task"
+    );
+}
+
+fn describe_base() {
+    describe_gauge!(
+        OUTBOX_AGE,
+        Unit::Seconds,
+        "Age of the oldest outbox row that is due"
+    );
+    describe_counter!(OUTBOX_DONE, "Outbox rows dealt with, by kind");
+    describe_counter!(
+        DEAD_LETTERED,
+        "Messages that could not be handled, by queue"
+    );
+    describe_counter!(
+        DB_RETRIES,
+        "Transactions tried again after a deadlock or lock time-out"
+    );
+    describe_counter!(
+        RECONNECTS,
+        "Connections that were lost and opened again, by server"
+    );
+    describe_gauge!(DEPENDENCY_UP, "1 while a dependency answers, else 0");
+}
+
+/// Counts one answered request; `route` is the pattern, never the path.
+pub fn http_request(route: &str, method: &'static str, status: u16, duration: Duration) {
+    let route = route.to_owned();
+    let status = status.to_string();
+    counter!(HTTP_REQUESTS, "route" => route.clone(), "method" => method, "status" => status)
+        .increment(1);
+    histogram!(HTTP_DURATION, "route" => route, "method" => method).record(duration);
+}
+
+/// Counts joins that were confirmed in time.
+pub fn joins_accepted(count: u64) {
+    counter!(JOINS_ACCEPTED).increment(count);
+}
+
+/// Counts joins that were turned away at the door.
+pub fn joins_refused(reason: &'static str, count: u64) {
+    counter!(JOINS_REFUSED, "reason" => reason).increment(count);
+}
+
+/// Counts joins that became joined, rejected or late.
+pub fn joins_settled(outcome: &'static str, count: u64) {
+    counter!(JOINS_SETTLED, "outcome" => outcome).increment(count);
+}
+
+/// Records how many joins went into one message.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a batch has far fewer than 2^52 joins"
+)]
+pub fn join_batch(size: usize) {
+    histogram!(JOIN_BATCH_SIZE).record(size as f64);
+}
+
+/// Sets how many joins wait for their message.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "the queue holds far fewer than 2^52 joins"
+)]
+pub fn join_queue_length(length: usize) {
+    gauge!(JOIN_QUEUE_LENGTH).set(length as f64);
+}
+
+/// Counts messages of the stream that were handled.
+pub fn stream_messages(kind: &'static str, count: u64) {
+    counter!(STREAM_MESSAGES, "kind" => kind).increment(count);
+}
+
+/// Counts what reached the stream after the freeze.
+pub fn stream_late(count: u64) {
+    counter!(STREAM_LATE).increment(count);
+}
+
+/// Counts presence and task events that were not used.
+pub fn events_dropped(reason: &'static str, count: u64) {
+    counter!(EVENTS_DROPPED, "reason" => reason).increment(count);
+}
+
+/// Records how long after drawAt a draw was committed.
+pub fn draw_lateness(lateness: Duration) {
+    histogram!(DRAW_LATENESS).record(lateness);
+}
+
+/// Counts a committed draw; `path` says how its winners were selected.
+pub fn draw_committed(path: &'static str, duration: Duration) {
+    counter!(DRAWS, "path" => path).increment(1);
+    histogram!(DRAW_DURATION).record(duration);
+}
+
+/// Records how long a draw waited for the stream.
+pub fn draw_drained(duration: Duration) {
+    histogram!(DRAW_DRAIN).record(duration);
+}
+
+/// Counts a draw that stopped waiting for the stream.
+pub fn drain_cut_short() {
+    counter!(DRAINS_CUT_SHORT).increment(1);
+}
+
+/// Sets the age of the oldest outbox row that is due; zero when none is.
+pub fn outbox_age(age: Duration) {
+    gauge!(OUTBOX_AGE).set(age.as_secs_f64());
+}
+
+/// Counts outbox rows that were dealt with.
+pub fn outbox_done(kind: &'static str, count: u64) {
+    counter!(OUTBOX_DONE, "kind" => kind).increment(count);
+}
+
+/// Counts published result events.
+pub fn notifications_sent(event: &'static str, count: u64) {
+    counter!(NOTIFICATIONS, "event" => event).increment(count);
+}
+
+/// Counts what the sweeper found undone and did.
+pub fn sweeper_repaired(task: &'static str, count: u64) {
+    counter!(SWEEPER_REPAIRS, "task" => task).increment(count);
+}
+
+/// Counts one message that could not be handled.
+pub fn dead_lettered(queue: &str) {
+    counter!(DEAD_LETTERED, "queue" => queue.to_owned()).increment(1);
+}
+
+/// Counts one transaction that is tried again.
+pub fn db_retries() {
+    counter!(DB_RETRIES).increment(1);
+}
+
+/// Counts one connection that was lost and opened again.
+pub fn reconnected(server: &'static str) {
+    counter!(RECONNECTS, "server" => server).increment(1);
+}
+
+/// Sets whether a dependency answers.
+pub fn dependency_up(name: &'static str, is_up: bool) {
+    gauge!(DEPENDENCY_UP, "name" => name).set(if is_up { 1.0 } else { 0.0 });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_recorded_is_on_the_page_with_its_meaning_and_buckets() {
+        let page = MetricsPage::install().unwrap();
+        MetricsPage::install().unwrap();
+
+        draw_lateness(Duration::from_millis(80));
+        joins_settled("joined", 3);
+
+        let text = page.render();
+        assert!(
+            text.contains("# HELP luckybag_draw_lateness_seconds Time from drawAt"),
+            "{text}"
+        );
+        assert!(
+            text.contains(r#"luckybag_draw_lateness_seconds_bucket{le="0.1"}"#),
+            "{text}"
+        );
+        assert!(
+            text.contains(r#"luckybag_joins_settled_total{outcome="joined"} 3"#),
+            "{text}"
+        );
+    }
+}
