@@ -4,6 +4,7 @@
 //! `MySQL` is the truth, `RabbitMQ` is the promise not yet kept, Redis is the hot copy.
 
 pub mod app;
+pub mod http;
 pub mod infra;
 pub mod kernel;
 pub mod settings;
