@@ -1,6 +1,9 @@
 //! One event a line on standard error, whatever an event's values hold.
 
-use std::io::{self, Write};
+use std::{
+    fmt::Write as _,
+    io::{self, Write},
+};
 
 use tracing_subscriber::{
     EnvFilter, Layer, Registry, filter::ParseError, fmt, layer::SubscriberExt,
@@ -67,7 +70,8 @@ impl<W: Write> Write for OneLine<W> {
         for character in text.chars() {
             if character.is_control() {
                 // The form of JSON, in which every such character is inside a string.
-                line.push_str(&format!("\\u{:04x}", u32::from(character)));
+                // Writing to a string cannot fail.
+                write!(line, "\\u{:04x}", u32::from(character)).unwrap_or_default();
             } else {
                 line.push(character);
             }
