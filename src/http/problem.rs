@@ -94,13 +94,7 @@ impl Problem {
 
     /// `500`. The error and its sources are logged, and not shown.
     pub fn internal(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        let mut problem = Self::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "internal",
-            "something failed on our side; it was logged under the request id",
-        );
-        problem.0.cause = Some(error.into());
-        problem
+        Self::internal_logged().with_cause(error)
     }
 
     /// Tells the caller when to try again, in whole seconds rounded up.
@@ -153,6 +147,15 @@ impl Problem {
             .canonical_reason()
             .unwrap_or("the request was refused");
         Self::new(status, code, detail)
+    }
+
+    /// `500` about something that was logged already.
+    pub(super) fn internal_logged() -> Self {
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "something failed on our side; it was logged under the request id",
+        )
     }
 
     /// For answers that are made outside the request's own task.

@@ -29,7 +29,16 @@ pub fn init(settings: &LogSettings) -> Result<(), TelemetryError> {
         .with(layer(settings.format, io::stderr))
         .with(filter)
         .try_init()
-        .map_err(TelemetryError::StartedBefore)
+        .map_err(TelemetryError::StartedBefore)?;
+    std::panic::set_hook(Box::new(log_panic));
+    Ok(())
+}
+
+/// Logs a panic as one event, inside the span in which it happened.
+fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
+    let place = panic.location().map(ToString::to_string);
+    let message = panic.payload_as_str().unwrap_or("no message");
+    tracing::error!(panic.message = message, panic.place = place, "panic");
 }
 
 fn layer<W: Write + 'static>(

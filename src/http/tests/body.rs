@@ -227,3 +227,21 @@ async fn an_optional_body_may_be_left_out() {
         send(&app, post("/join", body)).await.problem(422).await;
     }
 }
+
+#[actix_web::test]
+async fn a_client_that_sends_far_too_much_still_gets_its_answer() {
+    let (base, server) = serve(routes);
+    let client = reqwest::Client::new();
+
+    for _ in 0..3 {
+        let request = client
+            .post(format!("{base}/bags"))
+            .header("content-type", "application/json")
+            .body("1".repeat(5 << 20));
+        let answer = request.send().await.unwrap();
+        assert_eq!(answer.status().as_u16(), 413);
+        let problem: Value = answer.json().await.unwrap();
+        assert_eq!(problem["code"], "body_too_large");
+    }
+    server.stop(false).await;
+}

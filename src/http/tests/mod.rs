@@ -9,7 +9,12 @@ mod problems;
 use std::{rc::Rc, sync::Arc, time::Duration};
 
 use actix_web::{
-    App, body::BoxBody, dev::ServiceResponse, http::StatusCode, middleware::from_fn, test,
+    App, HttpServer,
+    body::BoxBody,
+    dev::{ServerHandle, ServiceResponse},
+    http::StatusCode,
+    middleware::from_fn,
+    test,
     web::ServiceConfig,
 };
 use futures_util::{FutureExt, future::LocalBoxFuture};
@@ -56,6 +61,26 @@ async fn app(routes: impl FnOnce(&mut ServiceConfig)) -> TestApp {
         let service = Rc::clone(&service);
         async move { test::call_service(&*service, request.to_request()).await }.boxed_local()
     })
+}
+
+/// A server with the routes of `routes` on a port of its own, with its base URL.
+fn serve(routes: fn(&mut ServiceConfig)) -> (String, ServerHandle) {
+    let kit = kit();
+    let server = HttpServer::new(move || {
+        App::new()
+            .wrap(from_fn(track_request))
+            .configure(|config| kit.configure(config))
+            .configure(routes)
+    })
+    .workers(1)
+    .disable_signals()
+    .bind(("127.0.0.1", 0))
+    .unwrap();
+    let base = format!("http://{}", server.addrs()[0]);
+    let server = server.run();
+    let handle = server.handle();
+    actix_web::rt::spawn(server);
+    (base, handle)
 }
 
 fn token_of(roles: &[Role], rooms: &[RoomId]) -> String {

@@ -1,6 +1,6 @@
 use std::io;
 
-use actix_web::{HttpServer, web};
+use actix_web::web;
 
 use super::*;
 
@@ -109,22 +109,7 @@ async fn a_harmless_request_id_is_kept_and_any_other_replaced() {
 
 #[actix_web::test]
 async fn a_panic_is_answered_500_and_the_next_request_is_served() {
-    let kit = kit();
-    let server = HttpServer::new(move || {
-        let kit = kit.clone();
-        actix_web::App::new()
-            .wrap(from_fn(track_request))
-            .configure(|config| kit.configure(config))
-            .configure(routes)
-    })
-    .workers(1)
-    .disable_signals()
-    .bind(("127.0.0.1", 0))
-    .unwrap();
-    let base = format!("http://{}", server.addrs()[0]);
-    let server = server.run();
-    let handle = server.handle();
-    actix_web::rt::spawn(server);
+    let (base, server) = serve(routes);
 
     let panicked = reqwest::get(format!("{base}/panics")).await.unwrap();
     let status = panicked.status().as_u16();
@@ -138,5 +123,5 @@ async fn a_panic_is_answered_500_and_the_next_request_is_served() {
     assert_eq!((status, &problem["requestId"]), (500, &Value::from(id)));
     assert_eq!(problem["code"], "internal");
     assert_eq!(next.status().as_u16(), 200);
-    handle.stop(false).await;
+    server.stop(false).await;
 }
