@@ -1,6 +1,9 @@
 //! One event a line on standard error, whatever an event's values hold.
 
-use std::io::{self, Write};
+use std::{
+    fmt::Write as _,
+    io::{self, Write},
+};
 
 use tracing_subscriber::{
     EnvFilter, Layer, Registry, filter::ParseError, fmt, layer::SubscriberExt,
@@ -26,7 +29,16 @@ pub fn init(settings: &LogSettings) -> Result<(), TelemetryError> {
         .with(layer(settings.format, io::stderr))
         .with(filter)
         .try_init()
-        .map_err(TelemetryError::StartedBefore)
+        .map_err(TelemetryError::StartedBefore)?;
+    std::panic::set_hook(Box::new(log_panic));
+    Ok(())
+}
+
+/// Logs a panic as one event, inside the span in which it happened.
+fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
+    let place = panic.location().map(ToString::to_string);
+    let message = panic.payload_as_str().unwrap_or("no message");
+    tracing::error!(panic.message = message, panic.place = place, "panic");
 }
 
 fn layer<W: Write + 'static>(
@@ -47,8 +59,9 @@ fn layer<W: Write + 'static>(
 
 /// Writes each event as one line without control characters.
 ///
-/// The JSON format escapes them all by itself. The other one passes those of displayed values on:
-/// a line break could pass for another event, an escape sequence could steer the terminal.
+/// The JSON format escapes most of them by itself, but not U+007F to U+009F. The other one passes
+/// those of displayed values on: a line break could pass for another event, an escape sequence
+/// could steer the terminal.
 struct OneLine<W>(W);
 
 impl<W: Write> Write for OneLine<W> {
@@ -65,7 +78,9 @@ impl<W: Write> Write for OneLine<W> {
         let mut line = String::with_capacity(event.len() + 16);
         for character in text.chars() {
             if character.is_control() {
-                line.extend(character.escape_default());
+                // The form of JSON, in which every such character is inside a string.
+                // Writing to a string cannot fail.
+                write!(line, "\\u{:04x}", u32::from(character)).unwrap_or_default();
             } else {
                 line.push(character);
             }
