@@ -1,8 +1,43 @@
 //! Giveaways and their life cycle: from the draft to the draw, prizes and their stock, and what
 //! everybody may see of them.
 
+pub mod audit;
+mod changes;
+mod check;
+mod detail;
+mod detail_cache;
+mod draft;
+mod error;
+mod events;
+mod form;
+mod hot_copy;
+mod http;
+mod library;
 mod model;
+mod new_id;
+mod opening;
+mod prizes;
+mod room_list;
+mod row;
+mod rules;
+mod service;
 mod status;
+mod stock;
+mod store;
 
+pub use audit::{Actor, AuditEntry, AuditRecord};
+pub use detail::ActivityDetail;
+pub use error::ActivityError;
+pub use events::PROJECTION;
+pub use form::{ActivityForm, LibraryPrizeForm};
+pub use http::{CountParticipants, routes};
+pub use library::LibraryPrize;
 pub use model::{Activity, ActivityPrize, PresenceRule, PrizeKind, Seed, ShardBy, Task};
+pub use rules::{SCORE_RULE_VERSION, commitment, rules_hash};
+pub use service::{ActivityDeps, ActivityService, DetailProjection};
 pub use status::{IllegalTransition, Status, Transition};
+pub use stock::settle_stock;
+pub use store::{ActivityFilter, find, find_for_update, lock_shared, lock_shared_in_rooms};
+
+#[cfg(test)]
+mod tests;
