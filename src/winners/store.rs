@@ -15,12 +15,12 @@ const BATCH: usize = 200;
 
 #[derive(FromQueryResult)]
 struct WinRow {
-    id: u64,
-    activity_id: u64,
-    user_id: u64,
+    id: WinRecordId,
+    activity_id: ActivityId,
+    user_id: UserId,
     seat: u32,
     round: u32,
-    prize_id: u64,
+    prize_id: PrizeId,
     prize_rank: u32,
     score: f64,
     status: String,
@@ -35,18 +35,79 @@ impl WinRow {
         let status = WinStatus::parse(&self.status)
             .ok_or_else(|| DbErr::Type(format!("win record {} is `{}`", self.id, self.status)))?;
         Ok(WinRecord {
-            id: WinRecordId(self.id),
-            activity_id: ActivityId(self.activity_id),
-            user_id: UserId(self.user_id),
+            id: self.id,
+            activity_id: self.activity_id,
+            user_id: self.user_id,
             seat: self.seat,
             round: self.round,
-            prize_id: PrizeId(self.prize_id),
+            prize_id: self.prize_id,
             prize_rank: self.prize_rank,
             score: self.score,
             status,
             drawn_at: self.drawn_at,
         })
     }
+}
+
+async fn select(
+    conn: &impl ConnectionTrait,
+    condition: &str,
+    values: impl IntoIterator<Item = sea_orm::Value>,
+) -> Result<Vec<WinRecord>, DbErr> {
+    let text = format!(
+        "SELECT {} FROM win_record WHERE {condition}",
+        WinRow::COLUMNS
+    );
+    let rows = WinRow::find_by_statement(sql(text, values))
+        .all(conn)
+        .await?;
+    rows.into_iter().map(WinRow::into_record).collect()
+}
+
+/// All wins of an activity, revoked ones too, by seat and round.
+pub async fn list_all(
+    conn: &impl ConnectionTrait,
+    id: ActivityId,
+) -> Result<Vec<WinRecord>, DbErr> {
+    select(conn, "activity_id = ? ORDER BY seat, round", [id.into()]).await
+}
+
+/// Wins of one round that still hold, by user id from the one behind `after` on.
+pub async fn list_of_round(
+    conn: &impl ConnectionTrait,
+    id: ActivityId,
+    round: u32,
+    after: u64,
+    limit: u32,
+) -> Result<Vec<WinRecord>, DbErr> {
+    select(
+        conn,
+        "activity_id = ? AND user_id > ? AND round = ? AND status = 'won' \
+         ORDER BY user_id LIMIT ?",
+        [id.into(), after.into(), round.into(), limit.into()],
+    )
+    .await
+}
+
+#[derive(FromQueryResult)]
+struct UserRow {
+    user_id: UserId,
+}
+
+/// Who ever won the activity among the users from `first` to `last`, both included.
+pub async fn list_winners_between(
+    conn: &impl ConnectionTrait,
+    id: ActivityId,
+    first: UserId,
+    last: UserId,
+) -> Result<HashSet<UserId>, DbErr> {
+    let rows = UserRow::find_by_statement(sql(
+        "SELECT user_id FROM win_record WHERE activity_id = ? AND user_id BETWEEN ? AND ?",
+        [id.into(), first.into(), last.into()],
+    ))
+    .all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| row.user_id).collect())
 }
 
 /// Writes win records in the caller's transaction.
@@ -81,7 +142,7 @@ pub async fn record(tx: &impl ConnectionTrait, wins: &[WinRecord]) -> Result<(),
 
 #[derive(FromQueryResult)]
 struct RecentWin {
-    user_id: u64,
+    user_id: UserId,
     drawn_at: Timestamp,
 }
 
@@ -113,7 +174,7 @@ pub async fn won_since(
 
     let held_back = pairs.iter().filter(|(user, accepted_at)| {
         wins.iter().any(|win| {
-            win.user_id == user.0
+            win.user_id == *user
                 && win.drawn_at <= *accepted_at
                 && win.drawn_at > *accepted_at - cooldown
         })
