@@ -10,6 +10,8 @@ pub mod draw;
 pub mod http;
 pub mod infra;
 pub mod kernel;
+pub mod notifications;
 pub mod settings;
+pub mod sweeper;
 pub mod telemetry;
 pub mod winners;
