@@ -2,17 +2,43 @@
 //! everybody may see of them.
 
 pub mod audit;
+mod changes;
+mod check;
+mod detail;
+mod detail_cache;
+mod draft;
 pub mod drawing;
+mod error;
+mod events;
+mod form;
+mod hot_copy;
+mod http;
+mod library;
 mod model;
+mod new_id;
+mod opening;
+mod prizes;
+mod room_list;
 mod row;
+mod rules;
+mod service;
 mod status;
 mod stock;
 mod store;
 
 pub use audit::{Actor, AuditEntry, AuditRecord};
+pub use detail::ActivityDetail;
+pub use error::ActivityError;
+pub use events::PROJECTION;
+pub use form::{ActivityForm, LibraryPrizeForm};
+pub use http::{CountParticipants, routes};
+pub use library::LibraryPrize;
 pub use model::{Activity, ActivityPrize, PresenceRule, PrizeKind, Seed, ShardBy, Task};
+pub use rules::{SCORE_RULE_VERSION, commitment, rules_hash};
+pub use service::{ActivityDeps, ActivityService, DetailProjection};
 pub use status::{IllegalTransition, Status, Transition};
 pub use stock::settle_stock;
-pub use store::{
-    ActivityFilter, find, find_for_update, list_running_in, lock_shared, lock_shared_in_rooms,
-};
+pub use store::{ActivityFilter, find, find_for_update, lock_shared, lock_shared_in_rooms};
+
+#[cfg(test)]
+mod tests;

@@ -68,22 +68,6 @@ pub async fn lock_shared(
     select(conn, &condition, values).await
 }
 
-/// Which activities run (open or drawing) in these rooms, at most one a room; locks nothing.
-pub async fn list_running_in(
-    conn: &impl ConnectionTrait,
-    rooms: &[RoomId],
-) -> Result<Vec<Activity>, DbErr> {
-    if rooms.is_empty() {
-        return Ok(Vec::new());
-    }
-    let condition = format!(
-        "open_room_id IN {} ORDER BY id",
-        placeholders(1, rooms.len())
-    );
-    let values = rooms.iter().map(|room| (*room).into()).collect();
-    select(conn, &condition, values).await
-}
-
 /// The activities that run (open or drawing) in these rooms, locked like by [`lock_shared`].
 pub async fn lock_shared_in_rooms(
     conn: &impl ConnectionTrait,
@@ -144,6 +128,20 @@ pub(super) async fn now(conn: &impl ConnectionTrait) -> Result<Timestamp, DbErr>
 #[derive(FromQueryResult)]
 struct IdRow {
     id: ActivityId,
+}
+
+/// The ids of the activities that run in a room.
+pub(super) async fn list_running_ids(
+    conn: &impl ConnectionTrait,
+    room_id: RoomId,
+) -> Result<Vec<ActivityId>, DbErr> {
+    let rows = IdRow::find_by_statement(sql(
+        "SELECT id FROM activity WHERE open_room_id = ?",
+        [room_id.into()],
+    ))
+    .all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| row.id).collect())
 }
 
 /// Ready activities whose scheduled start has come, earliest first.

@@ -1,1 +1,6 @@
-fn main(){}
+//! The service against real servers.
+
+#[cfg(test)]
+mod broker;
+#[cfg(test)]
+mod proxy;

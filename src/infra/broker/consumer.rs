@@ -190,17 +190,17 @@ impl Broker {
         tasks: &mut JoinSet<()>,
         stop: &CancellationToken,
     ) -> Result<(), BrokerError> {
-        let broken = CancellationToken::new();
+        let lost = CancellationToken::new();
         loop {
             let delivery = tokio::select! {
                 biased;
                 () = stop.cancelled() => return Ok(()),
-                () = broken.cancelled() => return Err(BrokerError::ConsumerEnded),
+                () = lost.cancelled() => return Err(BrokerError::ConsumerEnded),
                 Some(_) = tasks.join_next(), if !tasks.is_empty() => continue,
                 delivery = session.next() => delivery?,
             };
             let (broker, queue) = (self.clone(), session.queue);
-            let (handler, broken, stop) = (Arc::clone(handler), broken.clone(), stop.clone());
+            let (handler, lost, stop) = (Arc::clone(handler), lost.clone(), stop.clone());
             tasks.spawn(async move {
                 let message = Delivery::of(&delivery);
                 let verdict = AssertUnwindSafe(handler.handle(message.clone()))
@@ -211,7 +211,7 @@ impl Broker {
                     .settle(queue, &delivery.acker, &message, verdict, &stop)
                     .await;
                 if settled.is_err() {
-                    broken.cancel();
+                    lost.cancel();
                 }
             });
         }

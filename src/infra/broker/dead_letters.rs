@@ -36,13 +36,9 @@ impl DeadLetter {
         let properties = &message.properties;
         let delivery = Delivery::of(message);
         // The broker's own note, the last death first.
-        let death = |name: &str| match header(properties, "x-death")? {
-            AMQPValue::FieldArray(deaths) => match deaths.as_slice().first()? {
-                AMQPValue::FieldTable(death) => as_text(death.inner().get(name)?),
-                _ => None,
-            },
-            _ => None,
-        };
+        let deaths = header(properties, "x-death").and_then(AMQPValue::as_array);
+        let last = deaths.and_then(|deaths| deaths.as_slice().first()?.as_field_table());
+        let death = |name: &str| as_text(last?.inner().get(name)?);
         Self {
             message_id: delivery.message_id,
             kind: delivery.kind,

@@ -76,10 +76,10 @@ impl BrokerError {
     /// operator can change.
     pub(super) fn is_conflict(&self) -> bool {
         match self {
-            Self::Declare { source, .. } => match source.kind() {
-                ErrorKind::ProtocolError(error) => error.get_id() == PRECONDITION_FAILED,
-                _ => false,
-            },
+            Self::Declare { source, .. } => matches!(
+                source.kind(),
+                ErrorKind::ProtocolError(error) if error.get_id() == PRECONDITION_FAILED
+            ),
             Self::InvalidUrl(_)
             | Self::NotConnected
             | Self::TimedOut(_)

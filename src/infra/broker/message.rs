@@ -193,24 +193,21 @@ pub(super) fn header<'a>(properties: &'a BasicProperties, name: &str) -> Option<
 
 /// A header's value as text.
 pub(super) fn as_text(value: &AMQPValue) -> Option<String> {
-    match value {
-        AMQPValue::LongString(text) => Some(text.to_string()),
-        AMQPValue::ShortString(text) => Some(text.to_string()),
-        _ => None,
-    }
+    let long = value.as_long_string().map(ToString::to_string);
+    long.or_else(|| value.as_short_string().map(ToString::to_string))
 }
 
+/// A header's value as a count; brokers differ in the width they send.
 fn whole_number(value: &AMQPValue) -> Option<u64> {
-    match value {
-        AMQPValue::ShortShortInt(number) => u64::try_from(*number).ok(),
-        AMQPValue::ShortInt(number) => u64::try_from(*number).ok(),
-        AMQPValue::LongInt(number) => u64::try_from(*number).ok(),
-        AMQPValue::LongLongInt(number) => u64::try_from(*number).ok(),
-        AMQPValue::ShortShortUInt(number) => Some(u64::from(*number)),
-        AMQPValue::ShortUInt(number) => Some(u64::from(*number)),
-        AMQPValue::LongUInt(number) => Some(u64::from(*number)),
-        _ => None,
-    }
+    value
+        .as_long_long_int()
+        .or_else(|| value.as_long_int().map(i64::from))
+        .or_else(|| value.as_long_uint().map(i64::from))
+        .or_else(|| value.as_short_int().map(i64::from))
+        .or_else(|| value.as_short_uint().map(i64::from))
+        .or_else(|| value.as_short_short_int().map(i64::from))
+        .or_else(|| value.as_short_short_uint().map(i64::from))
+        .and_then(|number| u64::try_from(number).ok())
 }
 
 /// The text as a header's value, cut to a sane length.

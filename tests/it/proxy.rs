@@ -1,0 +1,165 @@
+//! A TCP proxy that misbehaves on command, to put between the service and one of its servers.
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{
+        TcpListener, TcpStream,
+        tcp::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    sync::watch,
+    task::JoinHandle,
+};
+use tokio_util::sync::CancellationToken;
+
+/// How the proxy treats the bytes that pass through it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Behaviour {
+    stalled: bool,
+    refusing: bool,
+    delay: Duration,
+}
+
+/// Forwards connections to one upstream address until told otherwise; stops when dropped.
+pub(crate) struct Proxy {
+    addr: SocketAddr,
+    behaviour: watch::Sender<Behaviour>,
+    /// Cancelled to cut every connection that is open now; replaced for those that follow.
+    cut: Arc<Mutex<CancellationToken>>,
+    accepting: JoinHandle<()>,
+}
+
+impl Proxy {
+    /// Listens on a free port of its own and forwards to `upstream`, such as `127.0.0.1:5672`.
+    pub(crate) async fn start(upstream: impl Into<String>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0")
+            .await
+            .expect("a free loopback port");
+        let addr = listener.local_addr().expect("the address just bound");
+        let behaviour = watch::Sender::new(Behaviour::default());
+        let cut = Arc::new(Mutex::new(CancellationToken::new()));
+
+        let accepting = spawn(accept(
+            listener,
+            upstream.into(),
+            behaviour.subscribe(),
+            Arc::clone(&cut),
+        ));
+        Self {
+            addr,
+            behaviour,
+            cut,
+            accepting,
+        }
+    }
+
+    /// Where clients connect to.
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Breaks all connections that are open now; new ones work.
+    pub(crate) fn cut(&self) {
+        let mut cut = self.cut.lock().unwrap();
+        cut.cancel();
+        *cut = CancellationToken::new();
+    }
+
+    /// Breaks all connections and every new one, until [`Proxy::resume`].
+    pub(crate) fn refuse(&self) {
+        self.behaviour
+            .send_modify(|behaviour| behaviour.refusing = true);
+        self.cut();
+    }
+
+    /// Lets no byte through in either direction, and leaves all connections open.
+    pub(crate) fn stall(&self) {
+        self.behaviour
+            .send_modify(|behaviour| behaviour.stalled = true);
+    }
+
+    /// Holds every piece of data back for this long.
+    pub(crate) fn delay(&self, delay: Duration) {
+        self.behaviour
+            .send_modify(|behaviour| behaviour.delay = delay);
+    }
+
+    /// Forwards again as if nothing had been. What was stalled goes through first.
+    pub(crate) fn resume(&self) {
+        self.behaviour.send_replace(Behaviour::default());
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.accepting.abort();
+        self.cut.lock().unwrap().cancel();
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    upstream: String,
+    behaviour: watch::Receiver<Behaviour>,
+    cut: Arc<Mutex<CancellationToken>>,
+) {
+    while let Ok((client, _)) = listener.accept().await {
+        if behaviour.borrow().refusing {
+            continue;
+        }
+        let cut = cut.lock().unwrap().clone();
+        let (upstream, behaviour) = (upstream.clone(), behaviour.clone());
+        drop(spawn(async move {
+            let Ok(server) = TcpStream::connect(&upstream).await else {
+                return;
+            };
+            let (from_client, to_client) = client.into_split();
+            let (from_server, to_server) = server.into_split();
+            tokio::select! {
+                () = cut.cancelled() => (),
+                () = pump(from_client, to_server, behaviour.clone()) => (),
+                () = pump(from_server, to_client, behaviour) => (),
+            }
+        }));
+    }
+}
+
+async fn pump(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    mut behaviour: watch::Receiver<Behaviour>,
+) {
+    let mut buffer = vec![0; 16 * 1024];
+    while let Ok(read) = from.read(&mut buffer).await {
+        if read == 0 {
+            return;
+        }
+        let delay = behaviour.borrow().delay;
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
+        }
+        if behaviour
+            .wait_for(|behaviour| !behaviour.stalled)
+            .await
+            .is_err()
+        {
+            return;
+        }
+        if to.write_all(&buffer[..read]).await.is_err() {
+            return;
+        }
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "ends with the proxy or the runtime of its test"
+)]
+fn spawn<F: Future<Output = ()> + Send + 'static>(task: F) -> JoinHandle<()> {
+    tokio::spawn(task)
+}
