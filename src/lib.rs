@@ -6,8 +6,12 @@
 pub mod activity;
 pub mod candidate;
 pub mod app;
+pub mod draw;
 pub mod http;
 pub mod infra;
 pub mod kernel;
+pub mod notifications;
 pub mod settings;
+pub mod sweeper;
 pub mod telemetry;
+pub mod winners;

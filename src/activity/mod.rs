@@ -7,6 +7,7 @@ mod check;
 mod detail;
 mod detail_cache;
 mod draft;
+pub mod drawing;
 mod error;
 mod events;
 mod form;

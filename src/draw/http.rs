@@ -1,0 +1,46 @@
+//! `POST …/draw`.
+
+use actix_web::{
+    HttpResponse,
+    web::{Data, ServiceConfig},
+};
+use serde_json::json;
+
+use super::DrawService;
+use crate::{
+    activity::Status,
+    http::{Endpoint, Operator, PathId, Problem},
+    kernel::ActivityId,
+};
+
+/// The routes of this module.
+pub fn routes(config: &mut ServiceConfig) {
+    config.service(Endpoint::new("/v1/activities/{activityId}/draw").post(draw));
+}
+
+/// Wakes the worker for an activity that is due.
+async fn draw(
+    operator: Operator,
+    PathId(id): PathId<ActivityId>,
+    draws: Data<DrawService>,
+) -> Result<HttpResponse, Problem> {
+    let state = draws.state(id).await?;
+    let is_due = state
+        .pending_draw_at()
+        .is_some_and(|draw_at| draw_at <= state.now);
+    if is_due {
+        tracing::info!(activity.id = %id, user.id = %operator.user_id(), "draw asked for");
+        draws.wake(id);
+        return Ok(HttpResponse::Accepted().json(json!({ "status": "accepted" })));
+    }
+    Err(match state.status {
+        Status::Drawn => Problem::conflict("already_drawn", "the activity is drawn already"),
+        Status::Cancelled => Problem::conflict("activity_cancelled", "the activity was cancelled"),
+        Status::Draft
+        | Status::InReview
+        | Status::Rejected
+        | Status::Ready
+        | Status::Open
+        | Status::Drawing => Problem::conflict("not_due", "the time of the draw has not come"),
+    })
+}

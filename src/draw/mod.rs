@@ -1,0 +1,18 @@
+//! The draw: claim, drain, freeze, select, commit; once, on time, or late but drawn.
+
+mod barriers;
+mod commit;
+mod consumer;
+mod drain;
+mod error;
+mod events;
+mod http;
+mod lease;
+mod observers;
+mod seats;
+mod service;
+
+pub use consumer::DrawConsumer;
+pub use error::DrawError;
+pub use http::routes;
+pub use service::{Begun, DrawDeps, DrawOutcome, DrawService};

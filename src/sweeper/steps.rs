@@ -1,0 +1,80 @@
+//! The table of what is looked for.
+
+use std::time::Duration;
+
+use super::{Step, StepError};
+use crate::{
+    activity::ActivityService, candidate::CandidateService, draw::DrawService,
+    notifications::NotificationSender,
+};
+
+/// Whose work is looked after.
+#[derive(Clone)]
+pub struct SweeperDeps {
+    pub activities: ActivityService,
+    pub candidates: CandidateService,
+    pub draws: DrawService,
+    pub notifications: NotificationSender,
+}
+
+/// Draws that one sweep begins at most.
+const DRAWS_AT_ONCE: u32 = 32;
+
+/// After this long an undrawn activity is an alarm.
+const OVERDUE: Duration = Duration::from_secs(30);
+
+/// Every step of a sweep, in its order.
+pub fn steps(deps: &SweeperDeps) -> Vec<Step> {
+    let SweeperDeps {
+        activities,
+        candidates,
+        draws,
+        notifications,
+    } = deps;
+    vec![
+        step("due_draws", draws, |draws| async move {
+            draws.begin_due(DRAWS_AT_ONCE).await
+        }),
+        step("overdue_draws", draws, alarm_overdue),
+        step("scheduled_openings", activities, |activities| async move {
+            activities.open_scheduled().await
+        }),
+        step("arm_draws", activities, |activities| async move {
+            activities.arm_draws().await
+        }),
+        step("notifications", notifications, |sender| async move {
+            sender.tick().await
+        }),
+        step("rebuild_lagging", candidates, |candidates| async move {
+            candidates.rebuild_lagging().await
+        }),
+        step("reconcile_counters", candidates, |candidates| async move {
+            candidates.reconcile_counters().await
+        }),
+    ]
+}
+
+/// A step over a service of its own.
+fn step<S, F, E>(
+    name: &'static str,
+    service: &S,
+    run: impl Fn(S) -> F + Send + Sync + 'static,
+) -> Step
+where
+    S: Clone + Send + Sync + 'static,
+    F: Future<Output = Result<usize, E>> + Send + 'static,
+    E: Into<StepError>,
+{
+    let service = service.clone();
+    Step::new(name, move || run(service.clone()))
+}
+
+/// Says aloud which activities should have been drawn long ago.
+async fn alarm_overdue(draws: DrawService) -> Result<usize, StepError> {
+    let overdue = draws.list_overdue(OVERDUE).await?;
+    for id in &overdue {
+        tracing::error!(activity.id = %id, "activity is more than 30 s past drawAt and not drawn");
+    }
+    // An alarm repairs nothing.
+    Ok(0)
+}

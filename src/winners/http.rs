@@ -1,0 +1,122 @@
+//! `GET …/result` and `GET …/winners`.
+
+use actix_web::web::{Data, Json, ServiceConfig};
+use serde::{Deserialize, Serialize};
+
+use super::{UserResult, WinRecord, WinnerService};
+use crate::{
+    http::{Cursor, Endpoint, Page, PageLimit, PageRequest, PathId, Problem, Query, Viewer},
+    kernel::{ActivityId, PrizeId, UserId, WinRecordId},
+};
+
+/// The routes of this module.
+pub fn routes(config: &mut ServiceConfig) {
+    config
+        .service(Endpoint::new("/v1/activities/{activityId}/result").get(result))
+        .service(Endpoint::new("/v1/activities/{activityId}/winners").get(winners));
+}
+
+/// Tells the caller whether it won.
+async fn result(
+    viewer: Viewer,
+    PathId(id): PathId<ActivityId>,
+    service: Data<WinnerService>,
+) -> Result<Json<UserResult>, Problem> {
+    Ok(Json(service.result(id, viewer.user_id()).await?))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct WinnersQuery {
+    prize_id: Option<PrizeId>,
+    limit: Option<PageLimit>,
+    cursor: Option<Cursor>,
+}
+
+/// A winner as shown in the list.
+#[derive(Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WinnerView {
+    win_record_id: WinRecordId,
+    /// Masked unless the caller runs the room.
+    user_id: String,
+    rank: u32,
+    prize_id: PrizeId,
+    prize_rank: u32,
+    score: f64,
+    round: u32,
+}
+
+/// One page of winners; round 0 says that there is no result yet.
+#[derive(Debug, Serialize)]
+struct WinnersPage {
+    round: u32,
+    #[serde(flatten)]
+    page: Page<WinnerView>,
+}
+
+/// Lists who won, best first.
+async fn winners(
+    viewer: Viewer,
+    PathId(id): PathId<ActivityId>,
+    Query(query): Query<WinnersQuery>,
+    service: Data<WinnerService>,
+) -> Result<Json<WinnersPage>, Problem> {
+    let request = PageRequest::new(query.limit, query.cursor);
+    let after: u32 = request.after()?.unwrap_or(0);
+    let (detail, list) = service.list(id).await?;
+    let show_user: fn(UserId) -> String = if viewer.principal().runs(detail.room_id) {
+        |user| user.to_string()
+    } else {
+        masked
+    };
+    let is_wanted = |win: &&WinRecord| query.prize_id.is_none_or(|prize| win.prize_id == prize);
+    let rows = list
+        .current()
+        .filter(is_wanted)
+        .filter(|win| win.seat > after)
+        .take(request.limit.get() + 1)
+        .collect();
+    let page = Page::of_rows(rows, &request, |win: &&WinRecord| win.seat)?;
+    Ok(Json(WinnersPage {
+        round: list.round(),
+        page: page.map(|win| WinnerView::of(win, show_user)),
+    }))
+}
+
+impl WinnerView {
+    fn of(win: &WinRecord, show_user: fn(UserId) -> String) -> Self {
+        Self {
+            win_record_id: win.id,
+            user_id: show_user(win.user_id),
+            rank: win.seat,
+            prize_id: win.prize_id,
+            prize_rank: win.prize_rank,
+            score: win.score,
+            round: win.round,
+        }
+    }
+}
+
+/// The first and last digits of a user id: enough to find oneself, too little to find others.
+fn masked(user: UserId) -> String {
+    let digits = user.to_string();
+    let kept = if digits.len() >= 8 { 2 } else { 1 };
+    match (digits.get(..kept), digits.get(digits.len() - kept..)) {
+        (Some(head), Some(tail)) if digits.len() > 2 => format!("{head}****{tail}"),
+        (Some(_) | None, Some(_) | None) => "****".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_masked_id_keeps_its_ends_only() {
+        assert_eq!(masked(UserId(1_234_567_890)), "12****90");
+        assert_eq!(masked(UserId(1_234)), "1****4");
+        assert_eq!(masked(UserId(12)), "****");
+        assert_eq!(masked(UserId(7)), "****");
+    }
+}

@@ -1,0 +1,231 @@
+//! The winners as Redis shows them to downstream systems; decides nothing.
+
+use std::time::Duration;
+
+use fred::{
+    interfaces::{HashesInterface, KeysInterface},
+    types::Expiration,
+};
+use futures_util::future::BoxFuture;
+use sea_orm::DatabaseConnection;
+use serde_json::{Value, json};
+
+use super::{WinRecord, WinStatus, WinnerError, WinnerList, store};
+use crate::{
+    activity::{self, Activity, Status},
+    infra::{
+        mysql::DatabaseClock,
+        outbox::{Project, ProjectError},
+        redis::{LuaScript, Redis},
+    },
+    kernel::{ActivityId, Timestamp, format_timestamp},
+};
+
+/// How long lists and single wins stay.
+const LIFE_SECS: i64 = 2 * 24 * 3600;
+
+/// How long an unfinished list stays.
+const BUILDING_SECS: i64 = 60;
+
+/// Fields or keys that are written at once.
+const BATCH: usize = 500;
+
+/// Brings `lb:win:*` up to date from `MySQL`, after the commit only. Registered as
+/// [`WinnerProjection::NAME`].
+pub struct WinnerProjection {
+    db: DatabaseConnection,
+    redis: Redis,
+    clock: std::sync::Arc<DatabaseClock>,
+    replace_list: LuaScript,
+    forget_period: LuaScript,
+}
+
+impl WinnerProjection {
+    /// What `Entry::Project { what, .. }` names.
+    pub const NAME: &'static str = "winners";
+
+    pub fn new(db: DatabaseConnection, redis: Redis, clock: std::sync::Arc<DatabaseClock>) -> Self {
+        Self {
+            db,
+            redis,
+            clock,
+            replace_list: LuaScript::new(include_str!("replace_list.lua")),
+            forget_period: LuaScript::new(include_str!("forget_period.lua")),
+        }
+    }
+
+    async fn bring_up_to_date(&self, id: ActivityId) -> Result<(), ProjectError> {
+        let Some(activity) = activity::find(&self.db, id).await? else {
+            return Ok(());
+        };
+        if activity.status != Status::Drawn {
+            return Ok(());
+        }
+        // Read after the round, so the list is never older than the round it is given.
+        let wins = store::list_all(&self.db, id).await?;
+        let list = WinnerList::new(activity.round, wins);
+        self.show_lists(&activity, &list).await?;
+        self.show_users(&activity, &list).await?;
+        let now = self.clock.now().await?.at;
+        self.show_periods(&activity, &list, now).await
+    }
+
+    async fn show_lists(&self, activity: &Activity, list: &WinnerList) -> Result<(), ProjectError> {
+        let keys = self.redis.keys();
+        let all: Vec<&WinRecord> = list.current().collect();
+        self.show_list(activity.id, &keys.win_list(activity.id), list.round(), &all)
+            .await?;
+        for prize in &activity.prizes {
+            let key = keys.win_list_of_prize(activity.id, prize.prize_id);
+            let of_prize: Vec<&WinRecord> = list
+                .current()
+                .filter(|win| win.prize_id == prize.prize_id)
+                .collect();
+            self.show_list(activity.id, &key, list.round(), &of_prize)
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Builds a list beside the shown one and puts it in its place.
+    async fn show_list(
+        &self,
+        id: ActivityId,
+        key: &str,
+        round: u32,
+        wins: &[&WinRecord],
+    ) -> Result<(), WinnerError> {
+        let redis_error = |action| move |source| WinnerError::Redis { action, id, source };
+        let building = self.redis.keys().under_construction(key);
+        let mark = json!({ "round": round, "rows": wins.len() }).to_string();
+
+        let client = self.redis.next();
+        let forget = client.del::<(), _>(building.as_str());
+        forget.await.map_err(redis_error("clear a list"))?;
+        for batch in wins.chunks(BATCH) {
+            let fields: Vec<(String, String)> = batch
+                .iter()
+                .map(|win| (win.id.to_string(), shown(win).to_string()))
+                .collect();
+            let write = client.hset::<(), _, _>(building.as_str(), fields);
+            write.await.map_err(redis_error("build a list"))?;
+        }
+        let write = client.hset::<(), _, _>(building.as_str(), vec![("-".to_owned(), mark)]);
+        write.await.map_err(redis_error("build a list"))?;
+        let limit = client.expire::<(), _>(building.as_str(), BUILDING_SECS, None);
+        limit.await.map_err(redis_error("build a list"))?;
+
+        let answer: String = self
+            .replace_list
+            .run(
+                &self.redis,
+                vec![key.to_owned(), building],
+                vec![
+                    round.to_string(),
+                    wins.len().to_string(),
+                    LIFE_SECS.to_string(),
+                ],
+            )
+            .await
+            .map_err(redis_error("replace a list"))?;
+        match answer.as_str() {
+            "replaced" | "newer" => Ok(()),
+            _ => Err(WinnerError::UnexpectedAnswer { id, answer }),
+        }
+    }
+
+    async fn show_users(&self, activity: &Activity, list: &WinnerList) -> Result<(), ProjectError> {
+        for batch in list.all().chunks(BATCH) {
+            let pipeline = self.redis.next().pipeline();
+            for win in batch {
+                let key = self.redis.keys().win_user(activity.id, win.user_id);
+                let expire = Some(Expiration::EX(LIFE_SECS));
+                pipeline
+                    .set::<(), _, _>(key, shown(win).to_string(), expire, None, false)
+                    .await?;
+            }
+            pipeline.all::<Vec<fred::types::Value>>().await?;
+        }
+        Ok(())
+    }
+
+    async fn show_periods(
+        &self,
+        activity: &Activity,
+        list: &WinnerList,
+        now: Timestamp,
+    ) -> Result<(), ProjectError> {
+        for win in list.all() {
+            if win.status == WinStatus::Revoked {
+                let keys = vec![self.redis.keys().win_period(win.user_id)];
+                let arguments = vec![win.id.to_string()];
+                self.forget_period
+                    .run::<i64>(&self.redis, keys, arguments)
+                    .await?;
+            }
+        }
+        let current: Vec<_> = list
+            .current()
+            .filter_map(|win| Some((win, period_left(activity.cooldown, win.drawn_at, now)?)))
+            .collect();
+        for batch in current.chunks(BATCH) {
+            let pipeline = self.redis.next().pipeline();
+            for (win, left_ms) in batch {
+                let key = self.redis.keys().win_period(win.user_id);
+                let expire = Some(Expiration::PX(*left_ms));
+                pipeline
+                    .set::<(), _, _>(key, win.id.to_string(), expire, None, false)
+                    .await?;
+            }
+            pipeline.all::<Vec<fred::types::Value>>().await?;
+        }
+        Ok(())
+    }
+}
+
+impl Project for WinnerProjection {
+    fn project(&self, activity_id: ActivityId) -> BoxFuture<'_, Result<(), ProjectError>> {
+        Box::pin(self.bring_up_to_date(activity_id))
+    }
+}
+
+/// What is left of the cool-down, in milliseconds; `None` when nothing is.
+fn period_left(cooldown: Duration, drawn_at: Timestamp, now: Timestamp) -> Option<i64> {
+    let left = (drawn_at + cooldown) - now;
+    Some(left.num_milliseconds()).filter(|left| *left > 0)
+}
+
+/// The form of a win in every list.
+fn shown(win: &WinRecord) -> Value {
+    json!({
+        "winRecordId": win.id,
+        "activityId": win.activity_id,
+        "userId": win.user_id,
+        "seat": win.seat,
+        "round": win.round,
+        "prizeId": win.prize_id,
+        "prizeRank": win.prize_rank,
+        "score": win.score,
+        "status": win.status.as_str(),
+        "drawnAt": format_timestamp(win.drawn_at),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::TimeDelta;
+
+    use super::*;
+
+    #[test]
+    fn the_period_counts_from_the_draw_and_not_from_its_projection() {
+        let drawn_at = Timestamp::UNIX_EPOCH;
+        let cooldown = Duration::from_secs(10);
+        let left = |secs| period_left(cooldown, drawn_at, drawn_at + TimeDelta::seconds(secs));
+
+        assert_eq!(left(0), Some(10_000));
+        assert_eq!(left(4), Some(6_000));
+        assert_eq!(left(10), None);
+        assert_eq!(left(11), None);
+    }
+}

@@ -1,0 +1,187 @@
+//! What a user is told about an activity's result.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::{WinRecord, WinStatus, WinnerList};
+use crate::{
+    activity::{ActivityDetail, PrizeKind, Status},
+    kernel::{PrizeId, Timestamp, UserId, WinRecordId},
+};
+
+/// What became of a user in an activity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ResultKind {
+    NotDrawn,
+    /// drawAt has passed, the result is not committed yet.
+    Drawing,
+    Won,
+    NotWon,
+    /// The user had won, and an operator took it back.
+    Revoked,
+}
+
+/// The answer to "have I won?".
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UserResult {
+    pub result: ResultKind,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub win: Option<Win>,
+    /// The lowest score that won.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cutoff_score: Option<f64>,
+    /// 0 before the draw, 1 after it, one more for each redraw.
+    pub round: u32,
+    /// When to ask again.
+    pub next_poll_ms: u64,
+}
+
+/// What a winner got.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Win {
+    pub prize: WonPrize,
+    /// The winner's place by score, 1 for the best.
+    pub rank: u32,
+    pub win_record_id: WinRecordId,
+}
+
+/// One piece of a prize.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WonPrize {
+    /// 1 for the best prize.
+    pub rank: u32,
+    pub prize_id: PrizeId,
+    pub name: String,
+    pub kind: PrizeKind,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+}
+
+impl UserResult {
+    /// The result before there is one; `now` is the database's time, if it is known.
+    pub(super) fn before_draw(
+        detail: &ActivityDetail,
+        now: Option<Timestamp>,
+        jitter: Duration,
+    ) -> Self {
+        let left = time_left(detail, now);
+        let result = match detail.status {
+            Status::Drawing => ResultKind::Drawing,
+            Status::Open if left.is_some_and(|left| left.is_zero()) => ResultKind::Drawing,
+            Status::Draft
+            | Status::InReview
+            | Status::Rejected
+            | Status::Ready
+            | Status::Open
+            | Status::Drawn
+            | Status::Cancelled => ResultKind::NotDrawn,
+        };
+        let left = if detail.status.is_final() { None } else { left };
+        Self {
+            result,
+            win: None,
+            cutoff_score: None,
+            round: 0,
+            next_poll_ms: next_poll_ms(result, left, jitter),
+        }
+    }
+
+    /// The result of a drawn activity.
+    pub(super) fn after_draw(
+        detail: &ActivityDetail,
+        winners: &WinnerList,
+        user_id: UserId,
+        jitter: Duration,
+    ) -> Self {
+        let (result, win) = match winners.of_user(user_id) {
+            Some(win) => match win.status {
+                WinStatus::Won => (ResultKind::Won, Some(Win::of(detail, win))),
+                WinStatus::Revoked => (ResultKind::Revoked, None),
+            },
+            None => (ResultKind::NotWon, None),
+        };
+        Self {
+            result,
+            win,
+            cutoff_score: detail.cutoff_score,
+            round: winners.round(),
+            next_poll_ms: next_poll_ms(result, None, jitter),
+        }
+    }
+}
+
+impl Win {
+    fn of(detail: &ActivityDetail, win: &WinRecord) -> Self {
+        let prize = detail
+            .prizes
+            .iter()
+            .find(|prize| prize.rank == win.prize_rank);
+        Self {
+            prize: WonPrize {
+                rank: win.prize_rank,
+                prize_id: win.prize_id,
+                name: prize.map(|prize| prize.name.clone()).unwrap_or_default(),
+                kind: prize.map_or(PrizeKind::Physical, |prize| prize.kind),
+                image: prize.and_then(|prize| prize.image.clone()),
+            },
+            rank: win.seat,
+            win_record_id: win.id,
+        }
+    }
+}
+
+/// How long until drawAt; zero once it has passed.
+fn time_left(detail: &ActivityDetail, now: Option<Timestamp>) -> Option<Duration> {
+    let (draw_at, now) = detail.draw_at.zip(now)?;
+    Some((draw_at - now).to_std().unwrap_or_default())
+}
+
+/// When to ask again: shortly after drawAt, each second while the draw runs, hardly ever after it.
+fn next_poll_ms(result: ResultKind, left: Option<Duration>, jitter: Duration) -> u64 {
+    const LONGEST_WAIT: Duration = Duration::from_secs(30);
+    const DRAWING: Duration = Duration::from_secs(1);
+    const FINAL: Duration = Duration::from_mins(1);
+    /// What a draw needs.
+    const ALLOWANCE: Duration = Duration::from_millis(500);
+
+    let pause = match result {
+        ResultKind::NotDrawn => {
+            left.map_or(LONGEST_WAIT, |left| (left + ALLOWANCE).min(LONGEST_WAIT))
+        }
+        ResultKind::Drawing => DRAWING,
+        ResultKind::Won | ResultKind::NotWon | ResultKind::Revoked => FINAL,
+    };
+    u64::try_from((pause + jitter).as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn poll(result: ResultKind, left_ms: Option<u64>) -> u64 {
+        next_poll_ms(
+            result,
+            left_ms.map(Duration::from_millis),
+            Duration::from_millis(7),
+        )
+    }
+
+    #[test]
+    fn a_waiting_user_asks_again_shortly_after_the_draw() {
+        assert_eq!(poll(ResultKind::NotDrawn, Some(4_000)), 4_507);
+        assert_eq!(poll(ResultKind::NotDrawn, Some(3_600_000)), 30_007);
+        assert_eq!(poll(ResultKind::NotDrawn, None), 30_007);
+    }
+
+    #[test]
+    fn a_user_asks_each_second_during_the_draw_and_hardly_after_it() {
+        assert_eq!(poll(ResultKind::Drawing, Some(0)), 1_007);
+        assert_eq!(poll(ResultKind::Won, None), 60_007);
+        assert_eq!(poll(ResultKind::NotWon, None), 60_007);
+    }
+}

@@ -1,0 +1,126 @@
+//! Results and lists of winners, from this process's memory.
+
+use std::{num::NonZeroUsize, sync::Arc, time::Duration};
+
+use moka::future::Cache;
+use rand::RngExt;
+use sea_orm::DatabaseConnection;
+use tokio::sync::{OnceCell, Semaphore};
+
+use super::{UserResult, WinnerError, WinnerList, store};
+use crate::{
+    activity::{ActivityDetail, ActivityError, ActivityService, Status},
+    infra::mysql::DatabaseClock,
+    kernel::{ActivityId, UserId},
+};
+
+/// What [`WinnerService`] stands on.
+pub struct WinnerDeps {
+    pub db: DatabaseConnection,
+    pub activities: ActivityService,
+    pub clock: Arc<DatabaseClock>,
+    /// Reads of `MySQL` at the same time.
+    pub mysql_concurrency: NonZeroUsize,
+}
+
+/// Tells who won. Cheap to clone.
+#[derive(Clone)]
+pub struct WinnerService {
+    shared: Arc<Shared>,
+}
+
+/// A list that is read once, by whoever comes first.
+type Slot = Arc<OnceCell<Arc<WinnerList>>>;
+
+struct Shared {
+    deps: WinnerDeps,
+    /// By round too: a redraw makes the old list unreachable.
+    lists: Cache<(ActivityId, u32), Slot>,
+    reads: Semaphore,
+}
+
+impl WinnerService {
+    /// Of up to 10,000 rows each.
+    const LISTS_KEPT: u64 = 100;
+    const LIST_IDLE: Duration = Duration::from_mins(10);
+    /// Spreads the next questions of everybody who asks at the same moment.
+    const JITTER_MS: u64 = 1_000;
+
+    pub fn new(deps: WinnerDeps) -> Self {
+        let reads = Semaphore::new(deps.mysql_concurrency.get());
+        let lists = Cache::builder()
+            .max_capacity(Self::LISTS_KEPT)
+            .time_to_idle(Self::LIST_IDLE)
+            .build();
+        Self {
+            shared: Arc::new(Shared { deps, lists, reads }),
+        }
+    }
+
+    /// What became of a user; "won" and "not won" come from committed data only.
+    pub async fn result(&self, id: ActivityId, user: UserId) -> Result<UserResult, WinnerError> {
+        let detail = self.public_detail(id).await?;
+        let jitter = Duration::from_millis(rand::rng().random_range(0..Self::JITTER_MS));
+        if detail.status != Status::Drawn {
+            let now = self.shared.deps.clock.estimate().map(|time| time.at);
+            return Ok(UserResult::before_draw(&detail, now, jitter));
+        }
+        let winners = self.list_of(&detail).await?;
+        Ok(UserResult::after_draw(&detail, &winners, user, jitter))
+    }
+
+    /// The activity and its winners; an empty list with round 0 before the draw.
+    pub async fn list(
+        &self,
+        id: ActivityId,
+    ) -> Result<(Arc<ActivityDetail>, Arc<WinnerList>), WinnerError> {
+        let detail = self.public_detail(id).await?;
+        let winners = match detail.status {
+            Status::Drawn => self.list_of(&detail).await?,
+            Status::Draft
+            | Status::InReview
+            | Status::Rejected
+            | Status::Ready
+            | Status::Open
+            | Status::Drawing
+            | Status::Cancelled => Arc::default(),
+        };
+        Ok((detail, winners))
+    }
+
+    async fn public_detail(&self, id: ActivityId) -> Result<Arc<ActivityDetail>, WinnerError> {
+        let detail = self.shared.deps.activities.detail(id).await?;
+        if detail.is_public() {
+            Ok(detail)
+        } else {
+            Err(ActivityError::NotFound(id).into())
+        }
+    }
+
+    /// The list of a drawn activity, with at least the detail's round.
+    async fn list_of(&self, detail: &ActivityDetail) -> Result<Arc<WinnerList>, WinnerError> {
+        let slot = self
+            .shared
+            .lists
+            .get_with((detail.id, detail.round), async { Slot::default() })
+            .await;
+        // Whoever comes first reads; should it be cancelled or fail, the next one does.
+        let list = slot
+            .get_or_try_init(|| self.read(detail.id, detail.round))
+            .await?;
+        Ok(Arc::clone(list))
+    }
+
+    async fn read(&self, id: ActivityId, round: u32) -> Result<Arc<WinnerList>, WinnerError> {
+        // Fails only when it is closed, which it never is.
+        let _permit = self.shared.reads.acquire().await;
+        let wins = store::list_all(&self.shared.deps.db, id)
+            .await
+            .map_err(|source| WinnerError::Database {
+                action: "list the winners",
+                id,
+                source,
+            })?;
+        Ok(Arc::new(WinnerList::new(round, wins)))
+    }
+}
