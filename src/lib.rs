@@ -6,6 +6,7 @@
 pub mod activity;
 pub mod candidate;
 pub mod app;
+pub mod http;
 pub mod infra;
 pub mod kernel;
 pub mod settings;

@@ -47,8 +47,9 @@ fn layer<W: Write + 'static>(
 
 /// Writes each event as one line without control characters.
 ///
-/// The JSON format escapes them all by itself. The other one passes those of displayed values on:
-/// a line break could pass for another event, an escape sequence could steer the terminal.
+/// The JSON format escapes most of them by itself, but not U+007F to U+009F. The other one passes
+/// those of displayed values on: a line break could pass for another event, an escape sequence
+/// could steer the terminal.
 struct OneLine<W>(W);
 
 impl<W: Write> Write for OneLine<W> {
@@ -65,7 +66,8 @@ impl<W: Write> Write for OneLine<W> {
         let mut line = String::with_capacity(event.len() + 16);
         for character in text.chars() {
             if character.is_control() {
-                line.extend(character.escape_default());
+                // The form of JSON, in which every such character is inside a string.
+                line.push_str(&format!("\\u{:04x}", u32::from(character)));
             } else {
                 line.push(character);
             }
