@@ -216,27 +216,31 @@ impl Backoff {
         error: &BrokerError,
         stop: &CancellationToken,
     ) {
-        let mut pause = self.next().mul_f64(rand::random_range(0.5..1.0));
-        let cause = error as &dyn std::error::Error;
-        if error.is_conflict() {
-            pause = Self::CONFLICT;
-            tracing::error!(
-                error = cause,
-                broker.role = role,
-                "an exchange or queue exists with other arguments; delete it or set another namespace"
-            );
-        } else {
-            tracing::warn!(
-                error = cause,
-                broker.role = role,
-                broker.pause_ms = pause.as_millis(),
-                "broker connection lost; trying again"
-            );
-        }
+        let pause = self.report(role, error);
         tokio::select! {
             () = stop.cancelled() => (),
             () = tokio::time::sleep(pause) => (),
         }
+    }
+
+    fn report(&mut self, role: &str, error: &BrokerError) -> Duration {
+        let pause = self.next().mul_f64(rand::random_range(0.5..1.0));
+        let cause = error as &dyn std::error::Error;
+        if error.is_conflict() {
+            tracing::error!(
+                error = cause,
+                broker.role = role,
+                "an exchange or queue exists with other arguments; remove it or change the namespace"
+            );
+            return Self::CONFLICT;
+        }
+        tracing::warn!(
+            error = cause,
+            broker.role = role,
+            broker.pause_ms = pause.as_millis(),
+            "broker connection lost; trying again"
+        );
+        pause
     }
 }
 

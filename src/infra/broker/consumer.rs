@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    broker::Broker,
+    client::Broker,
     connection::{self, ANSWER_LIMIT, Backoff, WATCH_PERIOD, within},
     error::BrokerError,
     message::{Delivery, Envelope, Verdict, short},

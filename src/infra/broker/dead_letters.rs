@@ -8,7 +8,7 @@ use lapin::{
 };
 
 use super::{
-    broker::Broker,
+    client::Broker,
     connection::{self, ANSWER_LIMIT, within},
     error::{BrokerError, PublishError},
     message::{Delivery, Envelope, ORIGIN_HEADER, REASON_HEADER, as_text, header, short},

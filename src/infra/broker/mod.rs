@@ -1,7 +1,7 @@
 //! `RabbitMQ`: the topology as one table, a publisher that knows what became of each message, and
 //! consumers that settle what their handlers decide.
 
-mod broker;
+mod client;
 mod connection;
 mod consumer;
 mod dead_letters;
@@ -10,7 +10,7 @@ mod message;
 mod publisher;
 mod topology;
 
-pub use broker::{Broker, BrokerOptions};
+pub use client::{Broker, BrokerOptions};
 pub use consumer::{Handler, MAX_RUN, OrderedHandler};
 pub use dead_letters::DeadLetter;
 pub use error::{BrokerError, PublishError};

@@ -1,0 +1,112 @@
+//! The command line: others script against it.
+
+mod report;
+mod token;
+
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
+
+use clap::{Parser, Subcommand};
+
+use luckybag::{
+    app::{self, AppError},
+    http::AuthError,
+    settings::{Settings, SettingsError},
+    telemetry::{self, TelemetryError},
+};
+
+pub(crate) use report::report;
+pub(crate) use token::TokenArgs;
+
+/// Giveaways for live rooms.
+#[derive(Debug, Parser)]
+#[command(name = "luckybag", version)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the service.
+    Serve,
+    /// Bring the database schema up to date and leave.
+    Migrate,
+    /// Print a token signed with the configured key, for trying things out.
+    Token(TokenArgs),
+    /// Check the configuration and print it with secrets masked.
+    CheckConfig,
+    /// Play one giveaway against a running service.
+    Demo(DemoArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct DemoArgs {
+    /// Where the service runs.
+    #[arg(long, default_value = "http://127.0.0.1:8080")]
+    url: String,
+}
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CliError {
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+
+    #[error("cannot start logging")]
+    Telemetry(#[from] TelemetryError),
+
+    #[error("cannot make a token")]
+    Token(#[from] AuthError),
+
+    #[error("cannot write to standard output")]
+    Output(#[from] io::Error),
+
+    #[error(transparent)]
+    App(#[from] AppError),
+}
+
+impl CliError {
+    /// 2 when the command line or the configuration is at fault, else 1.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Settings(_) | Self::Telemetry(_) | Self::Token(AuthError::NoSigningKey) => {
+                ExitCode::from(2)
+            }
+            Self::Token(AuthError::Key(_) | AuthError::Sign(_))
+            | Self::Output(_)
+            | Self::App(_) => ExitCode::FAILURE,
+        }
+    }
+}
+
+impl Cli {
+    /// Does what was asked for.
+    pub(crate) async fn run(self) -> Result<(), CliError> {
+        let settings = Settings::load()?;
+        match self.command {
+            Command::Token(args) => Ok(print(&args.issue(&settings.auth)?)?),
+            Command::CheckConfig => Ok(print(settings.masked().trim_end())?),
+            Command::Serve => {
+                telemetry::init(&settings.log)?;
+                Ok(app::serve(settings).await?)
+            }
+            Command::Migrate => {
+                telemetry::init(&settings.log)?;
+                Ok(app::migrate(settings).await?)
+            }
+            Command::Demo(args) => {
+                telemetry::init(&settings.log)?;
+                Ok(app::demo(settings, &args.url).await?)
+            }
+        }
+    }
+}
+
+fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{text}")?;
+    out.flush()
+}
