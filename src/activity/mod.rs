@@ -2,6 +2,7 @@
 //! everybody may see of them.
 
 pub mod audit;
+pub mod drawing;
 mod model;
 mod row;
 mod status;
