@@ -11,3 +11,4 @@ pub mod infra;
 pub mod kernel;
 pub mod settings;
 pub mod telemetry;
+pub mod winners;

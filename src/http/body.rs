@@ -45,15 +45,15 @@ impl Default for BodyLimits {
     }
 }
 
-/// A JSON body. `T` refuses unknown fields with `#[serde(deny_unknown_fields)]`.
+/// A JSON object as the body. `T` refuses unknown fields with `#[serde(deny_unknown_fields)]`.
 #[derive(Debug)]
 pub struct Body<T>(pub T);
 
-/// A small JSON body that may be left out altogether.
+/// A small JSON object that may be left out altogether.
 #[derive(Debug)]
 pub struct OptionalBody<T>(pub T);
 
-/// A JSON body that carries many things at once.
+/// A JSON object that carries many things at once.
 #[derive(Debug)]
 pub struct BatchBody<T>(pub T);
 
@@ -192,6 +192,7 @@ fn malformed(detail: impl Into<String>) -> Problem {
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let text = std::str::from_utf8(bytes).map_err(|_| malformed("the body is not UTF-8"))?;
+    check_is_object(text)?;
     let mut json = serde_json::Deserializer::from_str(text);
     let value = serde_path_to_error::deserialize(&mut json)
         .map_err(|error| refuse(text, error.path(), error.inner()))?;
@@ -200,10 +201,25 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     Ok(value)
 }
 
+/// Serde reads a struct from a list of its fields' values too: `[]` would be an empty join.
+fn check_is_object(text: &str) -> Result<(), Problem> {
+    if text.trim_start().starts_with('{') {
+        return Ok(());
+    }
+    check_syntax(text)?;
+    Err(Problem::invalid_field("body", "a JSON object is expected"))
+}
+
+fn check_syntax(text: &str) -> Result<(), Problem> {
+    serde_json::from_str::<IgnoredAny>(text)
+        .map(|_| ())
+        .map_err(|error| malformed(format!("the body is not JSON: {error}")))
+}
+
 fn refuse(text: &str, path: &serde_path_to_error::Path, error: &serde_json::Error) -> Problem {
     // A fault of type may come before a fault of syntax; then the syntax matters more.
-    if let Err(syntax) = serde_json::from_str::<IgnoredAny>(text) {
-        return malformed(format!("the body is not JSON: {syntax}"));
+    if let Err(problem) = check_syntax(text) {
+        return problem;
     }
     if error.is_syntax() || error.is_eof() {
         return malformed(format!("the body is not JSON: {error}"));

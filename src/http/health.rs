@@ -85,6 +85,15 @@ impl Readiness {
         self.0.state.load(Ordering::Acquire) == READY
     }
 
+    /// Whether every dependency answers at the moment.
+    pub fn all_up(&self) -> bool {
+        self.0
+            .dependencies
+            .read()
+            .iter()
+            .all(|dependency| (dependency.is_up)())
+    }
+
     fn report(&self) -> Report {
         let dependencies: BTreeMap<&'static str, &'static str> = self
             .0
@@ -109,9 +118,13 @@ impl Readiness {
 
 impl Dependency {
     fn report(&self) -> (&'static str, &'static str) {
-        let is_up = (self.is_up)();
-        metrics::dependency_up(self.name, is_up);
-        (self.name, if is_up { "up" } else { "down" })
+        if (self.is_up)() {
+            metrics::dependency_up(self.name);
+            (self.name, "up")
+        } else {
+            metrics::dependency_down(self.name);
+            (self.name, "down")
+        }
     }
 }
 
@@ -143,9 +156,11 @@ async fn healthz() -> HttpResponse {
 }
 
 async fn readyz(kit: Data<HealthKit>) -> HttpResponse {
-    let status = match kit.readiness.is_ready() {
-        true => StatusCode::OK,
-        false => StatusCode::SERVICE_UNAVAILABLE,
+    let is_ready = kit.readiness.is_ready();
+    let status = if is_ready {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
     };
     HttpResponse::build(status)
         .insert_header(("cache-control", "no-store"))

@@ -1,4 +1,6 @@
 //! Who calls, and rights to act as values: a handler that takes an [`Operator`] has one.
+//!
+//! A handler takes the right first: of several faulty arguments the first one is answered.
 
 use std::future::{Ready, ready};
 

@@ -20,7 +20,11 @@ pub(super) const MEDIA_TYPE: &str = "application/problem+json";
 ///
 /// `code` is stable and documented; `detail` may change.
 #[derive(Debug)]
-pub struct Problem {
+pub struct Problem(Box<Details>);
+
+/// Boxed, so that a result which may be a problem is small.
+#[derive(Debug)]
+struct Details {
     status: StatusCode,
     code: &'static str,
     detail: String,
@@ -34,7 +38,7 @@ pub struct Problem {
 
 impl Problem {
     pub fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
-        Self {
+        Self(Box::new(Details {
             status,
             code,
             detail: detail.into(),
@@ -43,7 +47,7 @@ impl Problem {
             allow: None,
             request_id: None,
             cause: None,
-        }
+        }))
     }
 
     pub fn bad_request(code: &'static str, detail: impl Into<String>) -> Self {
@@ -72,7 +76,7 @@ impl Problem {
     pub fn invalid(errors: FieldErrors) -> Self {
         let detail = "the request has faults; `errors` names each of them";
         let mut problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_request", detail);
-        problem.faults = errors.into_faults();
+        problem.0.faults = errors.into_faults();
         problem
     }
 
@@ -90,46 +94,40 @@ impl Problem {
 
     /// `500`. The error and its sources are logged, and not shown.
     pub fn internal(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        let mut problem = Self::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "internal",
-            "something failed on our side; it was logged under the request id",
-        );
-        problem.cause = Some(error.into());
-        problem
+        Self::internal_logged().with_cause(error)
     }
 
     /// Tells the caller when to try again, in whole seconds rounded up.
     #[must_use]
     pub fn with_retry_after(mut self, retry: Duration) -> Self {
-        self.retry_after = Some(retry);
+        self.0.retry_after = Some(retry);
         self
     }
 
     /// Keeps an error for the log, such as why a dependency did not answer.
     #[must_use]
     pub fn with_cause(mut self, error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        self.cause = Some(error.into());
+        self.0.cause = Some(error.into());
         self
     }
 
     pub fn status(&self) -> StatusCode {
-        self.status
+        self.0.status
     }
 
     pub fn code(&self) -> &'static str {
-        self.code
+        self.0.code
     }
 
     pub fn faults(&self) -> &[FieldFault] {
-        &self.faults
+        &self.0.faults
     }
 
     pub(super) fn method_not_allowed(allowed: &[Method]) -> Self {
         let detail = "this resource does not have that method";
         let mut problem = Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", detail);
         let names: Vec<&str> = allowed.iter().map(Method::as_str).collect();
-        problem.allow = Some(names.join(", "));
+        problem.0.allow = Some(names.join(", "));
         problem
     }
 
@@ -151,19 +149,28 @@ impl Problem {
         Self::new(status, code, detail)
     }
 
+    /// `500` about something that was logged already.
+    pub(super) fn internal_logged() -> Self {
+        Self::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal",
+            "something failed on our side; it was logged under the request id",
+        )
+    }
+
     /// For answers that are made outside the request's own task.
     pub(super) fn for_request(mut self, id: RequestId) -> Self {
-        self.request_id = Some(id);
+        self.0.request_id = Some(id);
         self
     }
 
     fn log_cause(&self) {
-        let Some(cause) = &self.cause else { return };
+        let Some(cause) = &self.0.cause else { return };
         let error = Chain(cause.as_ref());
-        if self.status.is_server_error() {
-            tracing::error!(http.code = self.code, error = %error, "request failed");
+        if self.0.status.is_server_error() {
+            tracing::error!(http.code = self.0.code, error = %error, "request failed");
         } else {
-            tracing::debug!(http.code = self.code, error = %error, "request refused");
+            tracing::debug!(http.code = self.0.code, error = %error, "request refused");
         }
     }
 
@@ -171,14 +178,14 @@ impl Problem {
         if let Some(id) = id {
             response.insert_header((request_id::HEADER, id.as_str()));
         }
-        if let Some(retry) = self.retry_after {
+        if let Some(retry) = self.0.retry_after {
             let seconds = retry.as_secs() + u64::from(retry.subsec_nanos() > 0);
             response.insert_header((header::RETRY_AFTER, seconds.max(1).to_string()));
         }
-        if let Some(allow) = &self.allow {
+        if let Some(allow) = &self.0.allow {
             response.insert_header((header::ALLOW, allow.as_str()));
         }
-        if self.status == StatusCode::UNAUTHORIZED {
+        if self.0.status == StatusCode::UNAUTHORIZED {
             response.insert_header((header::WWW_AUTHENTICATE, "Bearer"));
         }
     }
@@ -209,7 +216,13 @@ struct ProblemBody<'a> {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}: {}", self.status.as_u16(), self.code, self.detail)
+        write!(
+            f,
+            "{} {}: {}",
+            self.0.status.as_u16(),
+            self.0.code,
+            self.0.detail
+        )
     }
 }
 
@@ -217,23 +230,23 @@ impl Error for Problem {}
 
 impl ResponseError for Problem {
     fn status_code(&self) -> StatusCode {
-        self.status
+        self.0.status
     }
 
     /// Called once, where the error stops being passed on, so this is where it is logged.
     fn error_response(&self) -> HttpResponse {
         self.log_cause();
-        let id = self.request_id.clone().or_else(RequestId::current);
+        let id = self.0.request_id.clone().or_else(RequestId::current);
         let body = ProblemBody {
-            r#type: format!("urn:luckybag:problem:{}", self.code),
-            title: title(self.code),
-            status: self.status.as_u16(),
-            code: self.code,
-            detail: &self.detail,
+            r#type: format!("urn:luckybag:problem:{}", self.0.code),
+            title: title(self.0.code),
+            status: self.0.status.as_u16(),
+            code: self.0.code,
+            detail: &self.0.detail,
             request_id: id.as_ref().map(RequestId::as_str),
-            errors: &self.faults,
+            errors: &self.0.faults,
         };
-        let mut response = HttpResponse::build(self.status);
+        let mut response = HttpResponse::build(self.0.status);
         self.insert_headers(&mut response, id.as_ref());
         response.content_type(MEDIA_TYPE).json(body)
     }

@@ -54,7 +54,7 @@ async fn answer<B: MessageBody + 'static>(
     id: RequestId,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     // The request goes into the call, so a panic leaves nothing to build a response from: it is
-    // passed on as an error, which carries the id by itself.
+    // passed on as an error, which carries the id by itself. The panic hook has logged it.
     let Ok(result) = AssertUnwindSafe(next.call(request)).catch_unwind().await else {
         return Err(Problem::internal("the handler panicked")
             .for_request(id)

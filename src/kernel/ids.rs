@@ -4,6 +4,8 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use super::Timestamp;
+
 /// The largest id: 2^63−1, so that an id also fits a signed 64-bit integer.
 pub const MAX_ID: u64 = i64::MAX as u64;
 
@@ -111,6 +113,19 @@ pub const fn mix(id: u64) -> u64 {
     z ^ (z >> 31)
 }
 
+/// An id that sorts by time: milliseconds since 2024 above 22 low bits of the caller's choice.
+///
+/// Unique as long as the low bits of one millisecond are; fits 2^63 until the year 2093.
+pub fn time_ordered_id(now: Timestamp, low_bits: u32) -> u64 {
+    const LOW_BITS: u32 = 22;
+    /// 2024-01-01T00:00:00Z.
+    const EPOCH_MS: i64 = 1_704_067_200_000;
+
+    let millis = u64::try_from(now.timestamp_millis() - EPOCH_MS).unwrap_or(0);
+    let low_bits = u64::from(low_bits) & ((1 << LOW_BITS) - 1);
+    (((millis << LOW_BITS) | low_bits) & MAX_ID).max(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -169,5 +184,14 @@ mod tests {
     fn mix_is_the_first_output_of_splitmix64_with_the_id_as_seed() {
         assert_eq!(mix(0), 0xe220_a839_7b1d_cdaf);
         assert_eq!(mix(1_234_567), 6_457_827_717_110_365_317);
+    }
+
+    #[test]
+    fn a_later_id_is_greater_whatever_its_low_bits() {
+        let at = |ms| Timestamp::from_timestamp_millis(1_900_000_000_000 + ms).unwrap();
+
+        assert!(time_ordered_id(at(0), u32::MAX) < time_ordered_id(at(1), 0));
+        assert!(time_ordered_id(at(0), 1) < time_ordered_id(at(0), 2));
+        assert_eq!(time_ordered_id(Timestamp::UNIX_EPOCH, 0), 1);
     }
 }

@@ -141,6 +141,7 @@ pub(super) mod optional_text {
 
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
+    #[expect(clippy::ref_option, reason = "the form that serde calls")]
     pub(in super::super) fn serialize<T, S>(
         value: &Option<T>,
         serializer: S,

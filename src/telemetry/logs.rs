@@ -1,6 +1,9 @@
 //! One event a line on standard error, whatever an event's values hold.
 
-use std::io::{self, Write};
+use std::{
+    fmt::Write as _,
+    io::{self, Write},
+};
 
 use tracing_subscriber::{
     EnvFilter, Layer, Registry, filter::ParseError, fmt, layer::SubscriberExt,
@@ -26,7 +29,16 @@ pub fn init(settings: &LogSettings) -> Result<(), TelemetryError> {
         .with(layer(settings.format, io::stderr))
         .with(filter)
         .try_init()
-        .map_err(TelemetryError::StartedBefore)
+        .map_err(TelemetryError::StartedBefore)?;
+    std::panic::set_hook(Box::new(log_panic));
+    Ok(())
+}
+
+/// Logs a panic as one event, inside the span in which it happened.
+fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
+    let place = panic.location().map(ToString::to_string);
+    let message = panic.payload_as_str().unwrap_or("no message");
+    tracing::error!(panic.message = message, panic.place = place, "panic");
 }
 
 fn layer<W: Write + 'static>(
@@ -67,7 +79,8 @@ impl<W: Write> Write for OneLine<W> {
         for character in text.chars() {
             if character.is_control() {
                 // The form of JSON, in which every such character is inside a string.
-                line.push_str(&format!("\\u{:04x}", u32::from(character)));
+                // Writing to a string cannot fail.
+                write!(line, "\\u{:04x}", u32::from(character)).unwrap_or_default();
             } else {
                 line.push(character);
             }

@@ -285,9 +285,14 @@ pub fn reconnected(server: &'static str) {
     counter!(RECONNECTS, "server" => server).increment(1);
 }
 
-/// Sets whether a dependency answers.
-pub fn dependency_up(name: &'static str, is_up: bool) {
-    gauge!(DEPENDENCY_UP, "name" => name).set(if is_up { 1.0 } else { 0.0 });
+/// A dependency answers.
+pub fn dependency_up(name: &'static str) {
+    gauge!(DEPENDENCY_UP, "name" => name).set(1.0);
+}
+
+/// A dependency does not answer.
+pub fn dependency_down(name: &'static str) {
+    gauge!(DEPENDENCY_UP, "name" => name).set(0.0);
 }
 
 #[cfg(test)]

@@ -1,0 +1,45 @@
+//! What a win is.
+
+use crate::kernel::{ActivityId, PrizeId, Timestamp, UserId, WinRecordId};
+
+/// The durable record that a user won a prize.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WinRecord {
+    pub id: WinRecordId,
+    pub activity_id: ActivityId,
+    pub user_id: UserId,
+    /// 1 to the winner count, by order of score; a redraw keeps it.
+    pub seat: u32,
+    /// 1 for the draw, one more for each redraw.
+    pub round: u32,
+    pub prize_id: PrizeId,
+    /// 1 for the best prize.
+    pub prize_rank: u32,
+    pub score: f64,
+    pub status: WinStatus,
+    pub drawn_at: Timestamp,
+}
+
+/// Whether a win still holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WinStatus {
+    Won,
+    /// Taken back by an operator; its seat went to somebody else in a later round.
+    Revoked,
+}
+
+impl WinStatus {
+    /// The stored word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Won => "won",
+            Self::Revoked => "revoked",
+        }
+    }
+
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::Won, Self::Revoked]
+            .into_iter()
+            .find(|status| status.as_str() == word)
+    }
+}
