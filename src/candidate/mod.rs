@@ -1,11 +1,23 @@
 //! Who may win: participations, presence, tasks and devices, the pure rule over them, and the pool
 //! in Redis that repeats what `MySQL` decided.
 
+mod error;
+mod exact;
+mod message;
+mod participant;
 mod roster;
 mod rule;
 mod score;
 mod selection;
+mod service;
+mod store;
 
+pub use error::CandidateError;
+pub use exact::Entry;
+pub use message::{
+    BarrierPass, JoinRequest, PresenceEvent, PresenceKind, StreamMessage, TaskEvent, partition_of,
+};
+pub use participant::ParticipantState;
 pub use roster::{list_joined, participation_range};
 pub use rule::{
     Change, Effect, Eligibility, Filters, Join, LateReason, Participation, Presence, RejectReason,
@@ -13,3 +25,5 @@ pub use rule::{
 };
 pub use score::{Score, Standing};
 pub use selection::BestOf;
+pub use service::{CandidateDeps, CandidateService, Selection, SelectionPath};
+pub use store::PoolCount;

@@ -1,0 +1,45 @@
+//! Why something about participants could not be read or done.
+
+use sea_orm::DbErr;
+
+use crate::kernel::ActivityId;
+
+/// Why something about participants could not be read or done.
+#[derive(Debug, thiserror::Error)]
+pub enum CandidateError {
+    #[error("activity {0} does not exist")]
+    UnknownActivity(ActivityId),
+
+    #[error("activity {0} has not been opened")]
+    NotOpened(ActivityId),
+
+    #[error("cannot {action} of activity {id} in MySQL")]
+    Database {
+        action: &'static str,
+        id: ActivityId,
+        #[source]
+        source: DbErr,
+    },
+
+    #[error("cannot {action} in MySQL")]
+    Scan {
+        action: &'static str,
+        #[source]
+        source: DbErr,
+    },
+
+    #[error("cannot {action} of activity {id} in Redis")]
+    Redis {
+        action: &'static str,
+        id: ActivityId,
+        #[source]
+        source: fred::error::Error,
+    },
+}
+
+impl CandidateError {
+    /// For `map_err`: what was being done to which activity.
+    pub(super) fn database(action: &'static str, id: ActivityId) -> impl FnOnce(DbErr) -> Self {
+        move |source| Self::Database { action, id, source }
+    }
+}

@@ -1,0 +1,108 @@
+//! The service that everybody else calls.
+
+use std::sync::Arc;
+
+use sea_orm::DatabaseConnection;
+
+use super::{CandidateError, PoolCount, Standing, store};
+use crate::{
+    infra::{broker::Broker, mysql::DatabaseClock, redis::Redis},
+    kernel::ActivityId,
+    settings::{CandidateSettings, JoinSettings},
+};
+
+/// What the service stands on.
+#[derive(Clone)]
+pub struct CandidateDeps {
+    pub db: DatabaseConnection,
+    pub redis: Redis,
+    pub broker: Broker,
+    pub clock: Arc<DatabaseClock>,
+    pub settings: CandidateSettings,
+    pub join: JoinSettings,
+    pub partitions: u16,
+}
+
+/// Who takes part in an activity and who of them may win. Cheap to clone.
+#[derive(Clone)]
+pub struct CandidateService {
+    pub(super) shared: Arc<Shared>,
+}
+
+pub(super) struct Shared {
+    pub(super) deps: CandidateDeps,
+}
+
+/// The first of the eligible participants, best first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Selection {
+    pub ranked: Vec<Standing>,
+    pub joined_count: u64,
+    pub eligible_count: u64,
+    pub path: SelectionPath,
+}
+
+/// Where a selection was read from; both give the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SelectionPath {
+    /// The pool in Redis, checked against `MySQL`.
+    Fast,
+    /// The rows in `MySQL` alone.
+    Exact,
+}
+
+impl SelectionPath {
+    /// The word in logs and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Fast => "fast",
+            Self::Exact => "exact",
+        }
+    }
+}
+
+impl CandidateService {
+    pub fn new(deps: CandidateDeps) -> Self {
+        Self {
+            shared: Arc::new(Shared { deps }),
+        }
+    }
+
+    pub(super) fn db(&self) -> &DatabaseConnection {
+        &self.shared.deps.db
+    }
+
+    pub(super) fn redis(&self) -> &Redis {
+        &self.shared.deps.redis
+    }
+
+    /// The partitions of the stream that have drained for this attempt to draw.
+    pub async fn barriers_passed(
+        &self,
+        id: ActivityId,
+        draw_token: u64,
+    ) -> Result<Vec<u16>, CandidateError> {
+        store::list_barriers(self.db(), id, draw_token)
+            .await
+            .map_err(CandidateError::database("read the barriers", id))
+    }
+
+    /// A number that grows whenever the stream commits anything about the activity's participants.
+    pub async fn admitted_total(&self, id: ActivityId) -> Result<u64, CandidateError> {
+        store::progress(self.db(), id)
+            .await
+            .map_err(CandidateError::database("read the progress", id))
+    }
+
+    /// How many participations there are, by verdict, as committed.
+    pub async fn pool_count(&self, id: ActivityId) -> Result<PoolCount, CandidateError> {
+        let shards = store::read_pool_counts(self.db(), id)
+            .await
+            .map_err(CandidateError::database("count the participations", id))?;
+        let mut total = PoolCount::default();
+        for count in shards.into_values() {
+            total += count;
+        }
+        Ok(total)
+    }
+}

@@ -1,0 +1,83 @@
+//! The tables that say who may win: `participation`, `presence`, `task_completion`,
+//! `device_claim`, `pool_count`, `stream_barrier`; and reads of `deny_list`. Decides nothing.
+
+mod barriers;
+mod events;
+mod filters;
+mod participations;
+mod pool_counts;
+
+use std::collections::BTreeMap;
+
+use sea_orm::{ConnectionTrait, DbErr, Value};
+
+pub(super) use barriers::{insert_barriers, list_barriers};
+pub(super) use events::{CompletionRow, PresenceRow, insert_completions, upsert_presence};
+pub(super) use filters::{
+    DeviceClaim, insert_device_claims, list_denied, list_device_holders_for_update,
+};
+pub(super) use participations::{bump_revisions, insert_participations, list_page};
+pub use pool_counts::PoolCount;
+pub(super) use pool_counts::{ShardKey, progress, raise_pool_counts, read_pool_counts};
+
+use super::UserRows;
+use crate::kernel::{ActivityId, UserId};
+
+/// Rows of one INSERT: larger ones gain nothing.
+const INSERT_ROWS: usize = 500;
+
+/// Values of one `IN (…)`.
+const IN_VALUES: usize = 1_024;
+
+/// Whether rows that are read stay locked until the transaction ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lock {
+    ForUpdate,
+    None,
+}
+
+/// What of an activity's participations a page shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PageOf {
+    All,
+    Joined,
+    Trimmed,
+}
+
+/// Everything stored about some users in one activity; every user has an entry.
+pub(super) async fn read_rows(
+    conn: &impl ConnectionTrait,
+    activity_id: ActivityId,
+    users: &[UserId],
+    lock: Lock,
+) -> Result<BTreeMap<UserId, UserRows>, DbErr> {
+    let mut rows: BTreeMap<UserId, UserRows> = users
+        .iter()
+        .map(|user| (*user, UserRows::default()))
+        .collect();
+    let users: Vec<UserId> = rows.keys().copied().collect();
+    for chunk in users.chunks(IN_VALUES) {
+        participations::fill(conn, activity_id, chunk, lock, &mut rows).await?;
+        events::fill_presence(conn, activity_id, chunk, &mut rows).await?;
+        events::fill_completions(conn, activity_id, chunk, &mut rows).await?;
+    }
+    Ok(rows)
+}
+
+/// `(?, …)` for the items, whose values go to the end of `values`.
+///
+/// The length is rounded up to a power of two by repeating the last item: each length is a
+/// statement of its own for the server, and only so many stay prepared.
+fn in_list<T: Clone + Into<Value>>(items: &[T], values: &mut Vec<Value>) -> String {
+    let padded_len = items.len().next_power_of_two();
+    let padding = items.last().into_iter().cycle();
+    values.extend(
+        items
+            .iter()
+            .chain(padding)
+            .take(padded_len)
+            .cloned()
+            .map(Into::into),
+    );
+    crate::infra::mysql::placeholders(1, padded_len)
+}
