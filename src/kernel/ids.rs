@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_later_id_is_greater_whatever_its_low_bits() {
-        let at = |ms| Timestamp::from_timestamp_millis(1_900_000_000_000 + ms).unwrap();
+        let at = |ms: i64| Timestamp::from_timestamp_millis(1_900_000_000_000 + ms).unwrap();
 
         assert!(time_ordered_id(at(0), u32::MAX) < time_ordered_id(at(1), 0));
         assert!(time_ordered_id(at(0), 1) < time_ordered_id(at(0), 2));
