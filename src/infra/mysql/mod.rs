@@ -1,11 +1,13 @@
 //! The shared `MySQL` pool, its migrations, its clock, and what it takes to retry a transaction.
 
 mod clock;
+mod meta;
 mod migrate;
 mod pool;
 mod retry;
 
 pub use clock::{ClockUncertain, DatabaseClock, DatabaseTime};
+pub use meta::settle_fact;
 pub use migrate::{MigrateError, migrate};
 pub use pool::{MySqlOptions, connect_lazy, is_galera, ping};
 pub use retry::{TransactionRetry, is_unavailable};
