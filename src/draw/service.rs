@@ -419,10 +419,7 @@ fn report(
     drawn_at: Timestamp,
     draw_at: Timestamp,
 ) {
-    let path = match path {
-        SelectionPath::Fast => "fast",
-        SelectionPath::Exact => "exact",
-    };
+    let path = path.as_str();
     let lateness = (drawn_at - draw_at).to_std().unwrap_or_default();
     let duration = lease.claimed_at().elapsed();
     metrics::draw_lateness(lateness);
