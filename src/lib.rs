@@ -9,6 +9,7 @@ pub mod app;
 pub mod draw;
 pub mod http;
 pub mod infra;
+pub mod join;
 pub mod kernel;
 pub mod notifications;
 pub mod settings;
