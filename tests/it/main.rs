@@ -3,4 +3,6 @@
 #[cfg(test)]
 mod broker;
 #[cfg(test)]
+mod draw;
+#[cfg(test)]
 mod proxy;
