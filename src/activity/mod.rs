@@ -38,7 +38,10 @@ pub use rules::{SCORE_RULE_VERSION, commitment, rules_hash};
 pub use service::{ActivityDeps, ActivityService, DetailProjection};
 pub use status::{IllegalTransition, Status, Transition};
 pub use stock::settle_stock;
-pub use store::{ActivityFilter, find, find_for_update, lock_shared, lock_shared_in_rooms};
+pub use store::{
+    ActivityFilter, find, find_for_update, list_ids_running_in, list_open_ids, lock_shared,
+    lock_shared_in_rooms,
+};
 
 #[cfg(test)]
 mod tests;

@@ -159,6 +159,35 @@ pub(super) async fn list_to_open(
     Ok(rows.into_iter().map(|row| row.id).collect())
 }
 
+/// Every open activity, the oldest first.
+pub async fn list_open_ids(conn: &impl ConnectionTrait) -> Result<Vec<ActivityId>, DbErr> {
+    let rows = IdRow::find_by_statement(sql(
+        "SELECT id FROM activity WHERE status = 'open' ORDER BY id",
+        [],
+    ))
+    .all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| row.id).collect())
+}
+
+/// Which activities run (open or drawing) in these rooms, at most one a room; locks nothing.
+pub async fn list_ids_running_in(
+    conn: &impl ConnectionTrait,
+    rooms: &[RoomId],
+) -> Result<Vec<ActivityId>, DbErr> {
+    if rooms.is_empty() {
+        return Ok(Vec::new());
+    }
+    let text = format!(
+        "SELECT id FROM activity WHERE open_room_id IN {}",
+        placeholders(1, rooms.len())
+    );
+    let rows = IdRow::find_by_statement(sql(text, rooms.iter().map(|room| (*room).into())))
+        .all(conn)
+        .await?;
+    Ok(rows.into_iter().map(|row| row.id).collect())
+}
+
 /// Open activities whose draw should be on its way and is not, earliest first.
 pub(super) async fn list_to_arm(
     conn: &impl ConnectionTrait,

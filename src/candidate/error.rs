@@ -42,4 +42,12 @@ impl CandidateError {
     pub(super) fn database(action: &'static str, id: ActivityId) -> impl FnOnce(DbErr) -> Self {
         move |source| Self::Database { action, id, source }
     }
+
+    /// The same for Redis.
+    pub(super) fn redis(
+        action: &'static str,
+        id: ActivityId,
+    ) -> impl FnOnce(fred::error::Error) -> Self {
+        move |source| Self::Redis { action, id, source }
+    }
 }

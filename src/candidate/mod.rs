@@ -1,10 +1,17 @@
 //! Who may win: participations, presence, tasks and devices, the pure rule over them, and the pool
 //! in Redis that repeats what `MySQL` decided.
 
+mod admission;
+mod consumer;
 mod error;
 mod exact;
 mod message;
+mod outage;
 mod participant;
+mod pool;
+mod projection;
+mod reads;
+mod rebuild;
 mod roster;
 mod rule;
 mod score;
@@ -12,6 +19,7 @@ mod selection;
 mod service;
 mod store;
 
+pub use consumer::StreamConsumer;
 pub use error::CandidateError;
 pub use exact::Entry;
 pub use message::{
@@ -27,3 +35,5 @@ pub use score::{Score, Standing};
 pub use selection::BestOf;
 pub use service::{CandidateDeps, CandidateService, Selection, SelectionPath};
 pub use store::PoolCount;
+
+use admission::{SettledActivity, SettledUser};

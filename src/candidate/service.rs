@@ -1,10 +1,13 @@
 //! The service that everybody else calls.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
+use parking_lot::Mutex;
 use sea_orm::DatabaseConnection;
 
-use super::{CandidateError, PoolCount, Standing, store};
+use super::{
+    CandidateError, PoolCount, Standing, outage::Outage, projection::Scripts, rebuild::Look, store,
+};
 use crate::{
     infra::{broker::Broker, mysql::DatabaseClock, redis::Redis},
     kernel::ActivityId,
@@ -31,6 +34,11 @@ pub struct CandidateService {
 
 pub(super) struct Shared {
     pub(super) deps: CandidateDeps,
+    pub(super) scripts: Scripts,
+    pub(super) outage: Outage,
+    /// Activities of which something could not be projected.
+    pub(super) owed_rebuilds: Mutex<BTreeSet<ActivityId>>,
+    pub(super) last_look: Mutex<Option<Look>>,
 }
 
 /// The first of the eligible participants, best first.
@@ -63,8 +71,15 @@ impl SelectionPath {
 
 impl CandidateService {
     pub fn new(deps: CandidateDeps) -> Self {
+        let shared = Shared {
+            deps,
+            scripts: Scripts::new(),
+            outage: Outage::default(),
+            owed_rebuilds: Mutex::default(),
+            last_look: Mutex::default(),
+        };
         Self {
-            shared: Arc::new(Shared { deps }),
+            shared: Arc::new(shared),
         }
     }
 

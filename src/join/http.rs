@@ -17,6 +17,8 @@ use crate::{
 /// When somebody whose join was not taken may try again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+const READ_FAILED: &str = "participations cannot be read now";
+
 /// The routes of joining; they need `Data<JoinService>`.
 pub fn routes(config: &mut ServiceConfig) {
     config
@@ -69,7 +71,9 @@ impl From<JoinError> for Problem {
                 Self::unavailable("join_outcome_unknown", detail, RETRY_AFTER)
             }
             JoinError::Activity(error) => Self::from(error),
-            JoinError::Candidate(error) => Self::from(error),
+            JoinError::Candidate(error) => {
+                Self::unavailable("unavailable", READ_FAILED, RETRY_AFTER).with_cause(error)
+            }
         }
     }
 }

@@ -17,6 +17,7 @@ const JOIN_BATCH_SIZE: &str = "luckybag_join_batch_size";
 const JOIN_QUEUE_LENGTH: &str = "luckybag_join_queue_length";
 const STREAM_MESSAGES: &str = "luckybag_stream_messages_total";
 const STREAM_LATE: &str = "luckybag_stream_late_total";
+const PROJECTIONS_SKIPPED: &str = "luckybag_projections_skipped_total";
 const EVENTS_DROPPED: &str = "luckybag_events_dropped_total";
 const DRAW_LATENESS: &str = "luckybag_draw_lateness_seconds";
 const DRAW_DURATION: &str = "luckybag_draw_duration_seconds";
@@ -115,6 +116,10 @@ fn describe_http_and_joins() {
     describe_counter!(
         STREAM_LATE,
         "What reached the stream after its activity's freeze"
+    );
+    describe_counter!(
+        PROJECTIONS_SKIPPED,
+        "Batches of an activity that Redis did not take; the pool is rebuilt later"
     );
     describe_counter!(
         EVENTS_DROPPED,
@@ -222,6 +227,11 @@ pub fn stream_messages(kind: &'static str, count: u64) {
 /// Counts what reached the stream after the freeze.
 pub fn stream_late(count: u64) {
     counter!(STREAM_LATE).increment(count);
+}
+
+/// Counts batches that Redis did not take.
+pub fn projections_skipped(count: u64) {
+    counter!(PROJECTIONS_SKIPPED).increment(count);
 }
 
 /// Counts presence and task events that were not used.

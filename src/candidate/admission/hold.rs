@@ -1,0 +1,182 @@
+//! Admits a run of messages whatever it takes: holds it while a server is down, sets aside what is
+//! itself bad.
+
+use std::time::Duration;
+
+use sea_orm::DbErr;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    batch::{Message, Numbered},
+    events,
+    outcome::Outcome,
+};
+use crate::{
+    candidate::{BarrierPass, CandidateService, store},
+    infra::{broker::Outgoing, mysql::is_unavailable},
+    kernel::step,
+};
+
+/// Tries of a batch that fails although `MySQL` answers, before it is split.
+const TRIES: u32 = 3;
+
+/// A pause that doubles, and a warning only the first time.
+struct Hold {
+    pause: Duration,
+    is_reported: bool,
+}
+
+impl Hold {
+    const FIRST_PAUSE: Duration = Duration::from_millis(200);
+    const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+    const fn new() -> Self {
+        Self {
+            pause: Self::FIRST_PAUSE,
+            is_reported: false,
+        }
+    }
+
+    /// `None` when the stop was requested meanwhile.
+    async fn pause(
+        &mut self,
+        error: &(dyn std::error::Error + Send + Sync + 'static),
+        stop: &CancellationToken,
+    ) -> Option<()> {
+        if !self.is_reported {
+            tracing::warn!(
+                error = error as &(dyn std::error::Error + 'static),
+                "the stream is held until this works again"
+            );
+            self.is_reported = true;
+        }
+        stop.run_until_cancelled(tokio::time::sleep(self.pause))
+            .await?;
+        self.pause = (self.pause * 2).min(Self::LONGEST_PAUSE);
+        Some(())
+    }
+}
+
+impl CandidateService {
+    /// Admits the messages of one partition, in their order, and tells what became of them.
+    ///
+    /// On return everything is committed and every event is confirmed; `None`: the stop was
+    /// requested before that, and the messages must be handled again. Repeating is harmless.
+    pub(in crate::candidate) async fn admit(
+        &self,
+        partition: u16,
+        messages: &[Message],
+        stop: &CancellationToken,
+    ) -> Option<()> {
+        let items: Vec<Numbered<'_>> = messages
+            .iter()
+            .flat_map(|message| &message.items)
+            .enumerate()
+            .map(|(number, item)| Numbered { number, item })
+            .collect();
+        let outcome = self.commit_in_parts(partition, &items, stop).await?;
+        outcome.record_metrics();
+
+        self.project(outcome.activities.values()).await;
+        step("admit.projected");
+
+        let mut outgoing = events::dead_letters(partition, messages, &outcome.dead);
+        outgoing.extend(events::updates(messages, &outcome, self.event_time().await));
+        if self.shared.deps.join.report_accepted {
+            outgoing.extend(events::accepted_joins(
+                messages,
+                &outcome,
+                self.event_time().await,
+            ));
+        }
+        self.publish_held(outgoing, stop).await?;
+        step("admit.told");
+        Some(())
+    }
+
+    /// Notes that everything before the barriers has been handled; `None` as in `admit`.
+    pub(in crate::candidate) async fn pass_barriers(
+        &self,
+        partition: u16,
+        passes: &[BarrierPass],
+        stop: &CancellationToken,
+    ) -> Option<()> {
+        let mut hold = Hold::new();
+        while let Err(error) = store::insert_barriers(self.db(), partition, passes).await {
+            hold.pause(&error, stop).await?;
+        }
+        Some(())
+    }
+
+    /// Commits the items, in one transaction if possible; a batch that keeps failing is split until
+    /// the culprit is alone.
+    async fn commit_in_parts(
+        &self,
+        partition: u16,
+        items: &[Numbered<'_>],
+        stop: &CancellationToken,
+    ) -> Option<Outcome> {
+        let mut outcome = Outcome::default();
+        let mut waiting = vec![items];
+        while let Some(part) = waiting.pop() {
+            match (self.commit_held(partition, part, stop).await?, part) {
+                (Ok(committed), _) => outcome.extend(committed),
+                (Err(error), [culprit]) => outcome.dead.push((culprit.number, error.to_string())),
+                (Err(_), _) => {
+                    let (first, second) = part.split_at(part.len() / 2);
+                    waiting.extend([second, first]);
+                }
+            }
+        }
+        Some(outcome)
+    }
+
+    /// Holds the items while `MySQL` is down; an error is one of the items themselves.
+    async fn commit_held(
+        &self,
+        partition: u16,
+        items: &[Numbered<'_>],
+        stop: &CancellationToken,
+    ) -> Option<Result<Outcome, DbErr>> {
+        let mut hold = Hold::new();
+        let mut tries_left = TRIES;
+        loop {
+            let error = match self.commit(partition, items).await {
+                Ok(outcome) => return Some(Ok(outcome)),
+                Err(error) => error,
+            };
+            if !is_unavailable(&error) {
+                tries_left -= 1;
+            }
+            if tries_left == 0 {
+                return Some(Err(error));
+            }
+            hold.pause(&error, stop).await?;
+        }
+    }
+
+    /// Publishes until every message is confirmed.
+    async fn publish_held(
+        &self,
+        mut outgoing: Vec<Outgoing>,
+        stop: &CancellationToken,
+    ) -> Option<()> {
+        let mut hold = Hold::new();
+        while !outgoing.is_empty() {
+            let results = self.shared.deps.broker.publish_all(outgoing.clone()).await;
+            let mut results = results.into_iter();
+            let mut failure = None;
+            outgoing.retain(|_| match results.next() {
+                Some(Err(error)) => {
+                    failure = Some(error);
+                    true
+                }
+                Some(Ok(())) | None => false,
+            });
+            if let Some(error) = failure {
+                hold.pause(&error, stop).await?;
+            }
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,102 @@
+//! What users are told: one participation, and how many there are. From Redis, else from `MySQL`.
+
+use std::time::Duration;
+
+use fred::{error::Error as RedisError, interfaces::KeysInterface};
+
+use super::{
+    CandidateError, CandidateService, ParticipantState, Rules, SettledActivity, SettledUser,
+    projection::{COUNT_PARTS, timed_out},
+    store::{self, Lock},
+};
+use crate::{
+    activity,
+    kernel::{ActivityId, UserId},
+};
+
+/// How long a reader waits for Redis before it asks `MySQL`.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+impl CandidateService {
+    /// What became of a user's join; `None` when none has been handled.
+    pub async fn participant(
+        &self,
+        id: ActivityId,
+        user_id: UserId,
+    ) -> Result<Option<ParticipantState>, CandidateError> {
+        if let Some(state) = self.shown_participant(id, user_id).await {
+            return Ok(Some(state));
+        }
+        let mut rows = store::read_rows(self.db(), id, &[user_id], Lock::None)
+            .await
+            .map_err(CandidateError::database("read a participation", id))?;
+        let Some(rows) = rows
+            .remove(&user_id)
+            .filter(|rows| rows.participation.is_some())
+        else {
+            return Ok(None);
+        };
+        let activity = activity::find(self.db(), id)
+            .await
+            .map_err(CandidateError::database("read the rules", id))?
+            .ok_or(CandidateError::UnknownActivity(id))?;
+        let rules = Rules::of(&activity);
+        let Some(user) = SettledUser::of(rules.as_ref(), user_id, &rows) else {
+            return Ok(None);
+        };
+        let state = user.state.clone();
+        self.remember(activity, user_id, user).await;
+        Ok(Some(state))
+    }
+
+    async fn shown_participant(&self, id: ActivityId, user_id: UserId) -> Option<ParticipantState> {
+        let key = self.redis().keys().user_state(id, user_id);
+        let json: Option<String> = self.ask_redis(self.redis().get(key)).await.ok()?;
+        ParticipantState::parse(&json?)
+    }
+
+    async fn remember(&self, activity: activity::Activity, user_id: UserId, user: SettledUser) {
+        let settled = SettledActivity {
+            activity,
+            users: std::iter::once((user_id, user.clone())).collect(),
+        };
+        // What could not be kept is read again next time.
+        drop(
+            self.ask_redis(self.write_state(&settled, user_id, &user))
+                .await,
+        );
+    }
+
+    /// How many participants are shown; may lag a little behind.
+    pub async fn participant_count(&self, id: ActivityId) -> Result<u64, CandidateError> {
+        if let Ok(Some(shown)) = self.ask_redis(self.shown_count(id)).await {
+            return Ok(shown);
+        }
+        Ok(self.pool_count(id).await?.joined())
+    }
+
+    /// The sum of the display counts; `None` when there is none of them.
+    pub(super) async fn shown_count(&self, id: ActivityId) -> Result<Option<u64>, RedisError> {
+        let keys = self.redis().keys();
+        let pipeline = self.redis().next().pipeline();
+        let _: () = pipeline.get(keys.count(id)).await?;
+        for part in 0..COUNT_PARTS {
+            let _: () = pipeline.get(keys.count_shard(id, part)).await?;
+        }
+        let shown: Vec<Option<u64>> = pipeline.all().await?;
+        Ok(shown.into_iter().flatten().reduce(|sum, part| sum + part))
+    }
+
+    /// Asks Redis, but not for long, and not at all while it is known to be away.
+    pub(super) async fn ask_redis<T>(
+        &self,
+        question: impl Future<Output = Result<T, RedisError>>,
+    ) -> Result<T, RedisError> {
+        if !self.redis().is_connected() {
+            return Err(timed_out());
+        }
+        tokio::time::timeout(PATIENCE, question)
+            .await
+            .unwrap_or_else(|_| Err(timed_out()))
+    }
+}

@@ -1,0 +1,258 @@
+//! Sets Redis right from `MySQL`: the pool, the summaries, the display counts. Each call is one
+//! bounded step that may be repeated at any time.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::{Duration, Instant},
+};
+
+use fred::{
+    error::Error as RedisError,
+    interfaces::{HashesInterface, KeysInterface, SortedSetsInterface},
+};
+
+use super::{
+    CandidateError, CandidateService, PoolCount, Rules, SettledActivity, SettledUser,
+    projection::{COUNT_PARTS, pool_lapses_at},
+    store::{self, PageOf},
+};
+use crate::{
+    activity::{self, Activity},
+    infra::redis::Shard,
+    kernel::{ActivityId, UserId},
+};
+
+/// Participations that are projected at once.
+const PAGE: u64 = 1_000;
+
+/// How old a look at the counts must be before Redis has to have caught up with it.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What `MySQL` had counted at some moment, for the next look to compare Redis with.
+#[derive(Debug)]
+pub(super) struct Look {
+    taken_at: Instant,
+    counts: BTreeMap<ActivityId, BTreeMap<Shard, PoolCount>>,
+}
+
+impl CandidateService {
+    /// Fills the whole pool of an activity, and what Redis shows of its participants, from `MySQL`;
+    /// answers how many participations there are.
+    pub async fn rebuild(&self, id: ActivityId) -> Result<u64, CandidateError> {
+        let activity = activity::find(self.db(), id)
+            .await
+            .map_err(CandidateError::database("read the rules", id))?
+            .ok_or(CandidateError::UnknownActivity(id))?;
+        let rebuilt = self
+            .rebuild_shards(&activity, &Shard::all().collect())
+            .await?;
+        self.reconcile_count(&activity).await?;
+        Ok(rebuilt)
+    }
+
+    async fn rebuild_shards(
+        &self,
+        activity: &Activity,
+        shards: &BTreeSet<Shard>,
+    ) -> Result<u64, CandidateError> {
+        let id = activity.id;
+        // What is emptied first and read afterwards misses nothing: a join that is committed
+        // during the scan is projected by its own consumer.
+        self.reset_shards(activity, shards)
+            .await
+            .map_err(CandidateError::redis("empty the pool", id))?;
+        let rules = Rules::of(activity);
+        let mut after = UserId(0);
+        let mut rebuilt = 0;
+        loop {
+            let page = store::list_page(self.db(), id, PageOf::All, after, PAGE)
+                .await
+                .map_err(CandidateError::database("scan the participations", id))?;
+            let Some((last, _)) = page.last() else {
+                return Ok(rebuilt);
+            };
+            after = *last;
+            let users: BTreeMap<UserId, SettledUser> = page
+                .iter()
+                .filter(|(user_id, _)| shards.contains(&activity.shard_of(*user_id)))
+                .filter_map(|(user_id, rows)| {
+                    Some((*user_id, SettledUser::of(rules.as_ref(), *user_id, rows)?))
+                })
+                .collect();
+            rebuilt += users.len() as u64;
+            let settled = SettledActivity {
+                activity: activity.clone(),
+                users,
+            };
+            self.project_activity(&settled)
+                .await
+                .map_err(CandidateError::redis("fill the pool", id))?;
+        }
+    }
+
+    /// Rebuilds the shards of open activities that are behind what `MySQL` had counted 5 s before,
+    /// and what could not be projected at its time; answers how many shards.
+    pub async fn rebuild_lagging(&self) -> Result<usize, CandidateError> {
+        if !self.redis().is_connected() {
+            return Ok(0);
+        }
+        let mut rebuilt = self.rebuild_owed().await?;
+        let Some(before) = self.look_again().await? else {
+            return Ok(rebuilt);
+        };
+        for (id, counts) in before.counts {
+            let lagging = self
+                .find_lagging(id, &counts)
+                .await
+                .map_err(CandidateError::redis("look at the pool", id))?;
+            if lagging.is_empty() {
+                continue;
+            }
+            let activity = activity::find(self.db(), id)
+                .await
+                .map_err(CandidateError::database("read the rules", id))?
+                .ok_or(CandidateError::UnknownActivity(id))?;
+            tracing::warn!(activity.id = %id, shard.count = lagging.len(), "rebuilding the pool");
+            self.rebuild_shards(&activity, &lagging).await?;
+            rebuilt += lagging.len();
+        }
+        Ok(rebuilt)
+    }
+
+    /// What this process could not project while Redis was away.
+    async fn rebuild_owed(&self) -> Result<usize, CandidateError> {
+        let mut rebuilt = 0;
+        loop {
+            let Some(id) = self.shared.owed_rebuilds.lock().pop_first() else {
+                return Ok(rebuilt);
+            };
+            if let Err(error) = self.rebuild(id).await {
+                self.shared.owed_rebuilds.lock().insert(id);
+                return Err(error);
+            }
+            rebuilt += usize::from(Shard::COUNT);
+        }
+    }
+
+    /// Looks at the counts of all open activities; answers the look before it, if that is old
+    /// enough.
+    async fn look_again(&self) -> Result<Option<Look>, CandidateError> {
+        let is_too_early = |look: &Look| look.taken_at.elapsed() < GRACE;
+        if self
+            .shared
+            .last_look
+            .lock()
+            .as_ref()
+            .is_some_and(is_too_early)
+        {
+            return Ok(None);
+        }
+        let mut counts = BTreeMap::new();
+        for id in self.list_open().await? {
+            let counted = store::read_pool_counts(self.db(), id)
+                .await
+                .map_err(CandidateError::database("count the pool", id))?;
+            counts.insert(id, counted);
+        }
+        let look = Look {
+            taken_at: Instant::now(),
+            counts,
+        };
+        Ok(self.shared.last_look.lock().replace(look))
+    }
+
+    async fn list_open(&self) -> Result<Vec<ActivityId>, CandidateError> {
+        activity::list_open_ids(self.db())
+            .await
+            .map_err(|source| CandidateError::Scan {
+                action: "list the open activities",
+                source,
+            })
+    }
+
+    async fn find_lagging(
+        &self,
+        id: ActivityId,
+        counts: &BTreeMap<Shard, PoolCount>,
+    ) -> Result<BTreeSet<Shard>, RedisError> {
+        let keys = self.redis().keys();
+        let pipeline = self.redis().next().pipeline();
+        for shard in counts.keys() {
+            let _: () = pipeline.zcard(keys.candidate(id, *shard)).await?;
+            let _: () = pipeline.hget(keys.revision(id, *shard), "sum").await?;
+        }
+        let shown: Vec<Option<u64>> = pipeline.all().await?;
+        let lagging = counts
+            .iter()
+            .zip(shown.chunks_exact(2))
+            .filter(|((_, counted), shown)| {
+                shown[0].unwrap_or(0) < counted.pooled
+                    || shown[1].unwrap_or(0) < counted.revision_sum
+            })
+            .map(|((shard, _), _)| *shard);
+        Ok(lagging.collect())
+    }
+
+    /// Sets the display counts of open activities right where they are not between what `MySQL`
+    /// had counted 5 s before and what it counts now; answers how many.
+    pub async fn reconcile_counters(&self) -> Result<usize, CandidateError> {
+        if !self.redis().is_connected() {
+            return Ok(0);
+        }
+        let mut reconciled = 0;
+        for (id, before) in self.old_totals() {
+            let shown = self
+                .shown_count(id)
+                .await
+                .map_err(CandidateError::redis("read the display count", id))?
+                .unwrap_or(0);
+            // Read after Redis, which is never ahead.
+            let now = self.pool_count(id).await?.joined();
+            if (before..=now).contains(&shown) {
+                continue;
+            }
+            let found = activity::find(self.db(), id)
+                .await
+                .map_err(CandidateError::database("read the activity", id))?;
+            if let Some(activity) = found {
+                self.reconcile_count(&activity).await?;
+                reconciled += 1;
+            }
+        }
+        Ok(reconciled)
+    }
+
+    /// The totals of the last look, if it is old enough.
+    fn old_totals(&self) -> BTreeMap<ActivityId, u64> {
+        let look = self.shared.last_look.lock();
+        let old = look
+            .as_ref()
+            .filter(|look| look.taken_at.elapsed() >= GRACE);
+        let totals = old.into_iter().flat_map(|look| &look.counts);
+        totals
+            .map(|(id, counts)| (*id, counts.values().map(PoolCount::joined).sum()))
+            .collect()
+    }
+
+    /// Sets the display count of one activity from `MySQL`, as after the freeze.
+    pub async fn reconcile_count(&self, activity: &Activity) -> Result<(), CandidateError> {
+        let joined_count = self.pool_count(activity.id).await?.joined();
+        self.write_count(activity, joined_count)
+            .await
+            .map_err(CandidateError::redis("set the display count", activity.id))
+    }
+
+    async fn write_count(&self, activity: &Activity, joined_count: u64) -> Result<(), RedisError> {
+        let keys = self.redis().keys();
+        let base = keys.count(activity.id);
+        let joined_count = i64::try_from(joined_count).unwrap_or(i64::MAX);
+        let lapses_at = pool_lapses_at(activity).timestamp_millis();
+        let pipeline = self.redis().next().pipeline();
+        let _: () = pipeline.set(&base, joined_count, None, None, false).await?;
+        let _: () = pipeline.pexpire_at(&base, lapses_at, None).await?;
+        for part in 0..COUNT_PARTS {
+            let _: () = pipeline.del(keys.count_shard(activity.id, part)).await?;
+        }
+        pipeline.all::<()>().await
+    }
+}
