@@ -220,6 +220,12 @@ impl Rig {
             )
             .await;
         }
+        self.run(
+            "INSERT INTO pool_count (activity_id, stream_partition, shard, pooled, revision_sum) \
+             VALUES (?, 0, 0, ?, ?)",
+            vec![id.into(), joined.into(), joined.into()],
+        )
+        .await;
     }
 
     async fn run(&self, text: &str, values: Vec<sea_orm::Value>) {
