@@ -81,10 +81,9 @@ impl DrawConsumer {
 
     async fn begin(&self, id: ActivityId) -> Result<Next, DrawError> {
         Ok(match self.draws.begin(id).await? {
-            Begun::Started => Next::Settled,
             // Its clock was a moment ahead of the row's.
             Begun::Refused(DrawOutcome::NotDue) => Next::Wait(Duration::from_millis(1)),
-            Begun::Refused(_) => Next::Settled,
+            Begun::Started | Begun::Refused(_) => Next::Settled,
             // There was no place until the stop.
             Begun::Busy => Next::Wait(Self::RETRY_PAUSE),
         })

@@ -364,7 +364,7 @@ impl Shared {
             counts,
         } = frozen;
         let id = activity.id;
-        let draw_at = activity.draw_at.ok_or(DrawError::Unscheduled(id))?;
+        let due_at = activity.draw_at.ok_or(DrawError::Unscheduled(id))?;
         let settlement = Settlement::of(lease, activity, selection, counts);
         if settlement.winner_count() < selection.ranked.len() {
             return Err(DrawError::PrizesMissing(id));
@@ -378,7 +378,7 @@ impl Shared {
         };
         kernel::step("draw.committed");
         self.outbox.wake();
-        report(lease, &settlement, selection.path, drawn_at, draw_at);
+        report(lease, &settlement, selection.path, drawn_at, due_at);
         Ok(DrawOutcome::Drawn)
     }
 
@@ -435,10 +435,10 @@ fn report(
     settlement: &Settlement<'_>,
     path: SelectionPath,
     drawn_at: Timestamp,
-    draw_at: Timestamp,
+    due_at: Timestamp,
 ) {
     let path = path.as_str();
-    let lateness = (drawn_at - draw_at).to_std().unwrap_or_default();
+    let lateness = (drawn_at - due_at).to_std().unwrap_or_default();
     let duration = lease.claimed_at().elapsed();
     metrics::draw_lateness(lateness);
     metrics::draw_committed(path, duration);

@@ -76,11 +76,11 @@ impl Sweeper {
         join_all(self.steps.iter().map(|step| self.repeat(step, &stop))).await;
     }
 
-    async fn repeat(&self, step: &Step, stop: &CancellationToken) {
+    async fn repeat(&self, task: &Step, stop: &CancellationToken) {
         while !stop.is_cancelled() {
-            sweep(step).await;
+            sweep(task).await;
             let jitter = rand::rng().random_range(0.8..1.2);
-            let pause = (self.interval * step.every).mul_f64(jitter);
+            let pause = (self.interval * task.every).mul_f64(jitter);
             let pause = tokio::time::sleep(pause);
             if stop.run_until_cancelled(pause).await.is_none() {
                 return;

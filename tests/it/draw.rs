@@ -10,10 +10,13 @@ use std::{
 use futures_util::{StreamExt, future::join_all};
 use luckybag::{
     activity::{self, ActivityDeps, ActivityService, Seed},
-    candidate::{CandidateDeps, CandidateService},
+    candidate::{
+        CandidateDeps, CandidateService, JoinRequest, Standing, StreamConsumer, StreamMessage,
+        partition_of,
+    },
     draw::{DrawConsumer, DrawDeps, DrawOutcome, DrawService},
     infra::{
-        broker::{Broker, BrokerOptions, Delivery, OrderedHandler, Queue, Verdict},
+        broker::{Broker, BrokerOptions, Queue},
         mysql::{self, DatabaseClock, MySqlOptions, sql},
         outbox::{DrawMessage, Outbox, Project},
         redis::{Redis, RedisOptions},
@@ -41,32 +44,6 @@ struct Rig {
     settings: Settings,
     supervisor: Supervisor,
     database: String,
-}
-
-/// Lets every barrier pass at once, as a drained stream does.
-struct EmptyStream {
-    db: DatabaseConnection,
-    partition: u16,
-}
-
-impl OrderedHandler for EmptyStream {
-    async fn handle(&self, deliveries: Vec<Delivery>) -> Option<Vec<Verdict>> {
-        for delivery in &deliveries {
-            let body: serde_json::Value = serde_json::from_slice(&delivery.body).unwrap();
-            for pass in body["passes"].as_array().unwrap() {
-                let id: u64 = pass["activityId"].as_str().unwrap().parse().unwrap();
-                let token = pass["drawToken"].as_u64().unwrap();
-                self.db
-                    .execute_raw(sql(
-                        "INSERT IGNORE INTO stream_barrier VALUES (?, ?, ?)",
-                        [id.into(), token.into(), self.partition.into()],
-                    ))
-                    .await
-                    .unwrap();
-            }
-        }
-        Some(deliveries.iter().map(|_| Verdict::Ack).collect())
-    }
 }
 
 fn env(name: &str) -> String {
@@ -130,12 +107,10 @@ impl Rig {
         }
     }
 
-    fn let_barriers_pass(&self) {
+    fn run_the_stream(&self) {
         for partition in 0..PARTITIONS {
-            let handler = EmptyStream {
-                db: self.db.clone(),
-                partition,
-            };
+            let (candidates, stop) = (self.candidates.clone(), self.supervisor.stop_token());
+            let handler = StreamConsumer::new(candidates, partition, stop);
             let (broker, stop) = (self.broker.clone(), self.supervisor.stop_token());
             self.supervisor.spawn("stream", async move {
                 broker
@@ -143,6 +118,18 @@ impl Rig {
                     .await;
             });
         }
+    }
+
+    fn run_draw_messages(&self) {
+        let stop = self.supervisor.stop_token();
+        let consumer = DrawConsumer::new(self.drawer(), self.broker.clone(), stop.clone());
+        let broker = self.broker.clone();
+        self.supervisor.spawn("draws", async move {
+            let handler = Arc::new(consumer);
+            broker
+                .consume(Queue::Draw, DrawConsumer::PREFETCH, handler, stop)
+                .await;
+        });
     }
 
     /// One process that draws.
@@ -182,14 +169,19 @@ impl Rig {
     /// An open bag of five prizes (two of the best, three of another) that is due in `due_in_ms`,
     /// with the users 1 to `joined` in it.
     async fn given_a_bag(&self, due_in_ms: i64, joined: u64) {
-        let id = BAG.0;
+        self.given_bag(BAG, due_in_ms, joined).await;
+    }
+
+    async fn given_bag(&self, id: ActivityId, due_in_ms: i64, joined: u64) {
+        let (id, first_prize) = (id.0, id.0 * 10);
         self.run(
             "INSERT INTO activity (id, kind, room_id, host_id, title, winner_count, tasks, \
              presence_rule, one_entry_per_device, shard_by, cooldown_secs, trim_after, trim_floor, \
              status, start_at, draw_at, seed, commitment, rules, created_at, updated_at) VALUES \
-             (?, 'luckyBag', 8, 9, 'a bag', 5, '[]', 'ignore', FALSE, 'lowBits', 10800, 700000, \
+             (?, 'luckyBag', ?, 9, 'a bag', 5, '[]', 'ignore', FALSE, 'lowBits', 10800, 700000, \
              0.99, 'open', NOW(3), NOW(3) + INTERVAL ? MICROSECOND, ?, ?, '{}', NOW(3), NOW(3))",
             vec![
+                id.into(),
                 id.into(),
                 (due_in_ms * 1_000).into(),
                 SEED.to_vec().into(),
@@ -197,7 +189,7 @@ impl Rig {
             ],
         )
         .await;
-        for (rank, prize, quantity) in [(1_u32, 501_u64, 2_u32), (2, 502, 3)] {
+        for (rank, prize, quantity) in [(1_u32, first_prize + 1, 2_u32), (2, first_prize + 2, 3)] {
             self.run(
                 "INSERT INTO activity_prize (activity_id, prize_rank, prize_id, quantity, name, \
                  kind) VALUES (?, ?, ?, ?, 'a prize', 'virtual')",
@@ -250,9 +242,9 @@ impl Rig {
     fn expected_seats(joined: u64) -> Vec<u64> {
         let seed = Seed::new(SEED);
         let mut all: Vec<_> = (1..=joined)
-            .map(|user| luckybag::candidate::Standing::of(&seed, UserId(user)))
+            .map(|user| Standing::of(&seed, UserId(user)))
             .collect();
-        all.sort_by(luckybag::candidate::Standing::rank);
+        all.sort_by(Standing::rank);
         all.iter().take(5).map(|best| best.user_id.0).collect()
     }
 
@@ -314,7 +306,7 @@ async fn eventually<F: Future<Output = bool>>(what: &str, condition: impl Fn() -
 #[tokio::test(flavor = "multi_thread")]
 async fn three_processes_at_once_draw_once() {
     let rig = Rig::start().await;
-    rig.let_barriers_pass();
+    rig.run_the_stream();
     rig.given_a_bag(-10, 40).await;
 
     let drawers = [rig.drawer(), rig.drawer(), rig.drawer()];
@@ -383,7 +375,7 @@ async fn who_lost_the_claim_writes_nothing() {
             let held = "SELECT COUNT(*) FROM activity WHERE draw_token = 1";
             eventually("claimed", || async { rig.count(held).await == 1 }).await;
             rig.run("UPDATE activity SET draw_token = 2", vec![]).await;
-            rig.let_barriers_pass();
+            rig.run_the_stream();
         },
         drawer.draw(BAG)
     );
@@ -401,17 +393,9 @@ async fn who_lost_the_claim_writes_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_early_message_comes_back_on_time() {
     let rig = Rig::start().await;
-    rig.let_barriers_pass();
+    rig.run_the_stream();
     rig.given_a_bag(3_500, 10).await;
-    let stop = rig.supervisor.stop_token();
-    let consumer = DrawConsumer::new(rig.drawer(), rig.broker.clone(), stop.clone());
-    let broker = rig.broker.clone();
-    rig.supervisor.spawn("draws", async move {
-        let handler = Arc::new(consumer);
-        broker
-            .consume(Queue::Draw, DrawConsumer::PREFETCH, handler, stop)
-            .await;
-    });
+    rig.run_draw_messages();
     let draw_at = rig.drawer().state(BAG).await.unwrap().draw_at.unwrap();
     let message = DrawMessage {
         activity_id: BAG,
@@ -437,7 +421,7 @@ async fn an_early_message_comes_back_on_time() {
 #[tokio::test(flavor = "multi_thread")]
 async fn results_are_told_from_committed_data_only() {
     let rig = Rig::start().await;
-    rig.let_barriers_pass();
+    rig.run_the_stream();
     rig.given_a_bag(1_500, 20).await;
     let winners = rig.winners();
     let seats = Rig::expected_seats(20);
@@ -458,7 +442,7 @@ async fn results_are_told_from_committed_data_only() {
     .await;
     let won = winners.result(BAG, best).await.unwrap();
     let win = won.win.unwrap();
-    assert_eq!((win.rank, win.prize.prize_id.0, won.round), (1, 501, 1));
+    assert_eq!((win.rank, win.prize.prize_id.0, won.round), (1, 771, 1));
     let lost = winners.result(BAG, loser).await.unwrap();
     assert_eq!((lost.result, lost.win), (ResultKind::NotWon, None));
     assert!(lost.cutoff_score.is_some());
@@ -470,7 +454,7 @@ async fn downstream_sees_whole_lists_and_never_an_older_round() {
     use fred::interfaces::{HashesInterface, KeysInterface};
 
     let rig = Rig::start().await;
-    rig.let_barriers_pass();
+    rig.run_the_stream();
     rig.given_a_bag(-10, 20).await;
     assert_eq!(rig.drawer().draw(BAG).await.unwrap(), DrawOutcome::Drawn);
     let projection =
@@ -483,7 +467,7 @@ async fn downstream_sees_whole_lists_and_never_an_older_round() {
 
     let rows: usize = rig.redis.hlen(&list).await.unwrap();
     assert_eq!(rows, 6);
-    let prize = luckybag::kernel::PrizeId(502);
+    let prize = luckybag::kernel::PrizeId(772);
     let rows: usize = rig
         .redis
         .hlen(keys.win_list_of_prize(BAG, prize))
@@ -551,7 +535,7 @@ async fn listen(broker: &Broker) -> (lapin::Connection, lapin::Consumer) {
 #[tokio::test(flavor = "multi_thread")]
 async fn winners_are_told_first_and_everybody_else_once() {
     let rig = Rig::start().await;
-    rig.let_barriers_pass();
+    rig.run_the_stream();
     rig.given_a_bag(-10, 300).await;
     let (connection, mut events) = listen(&rig.broker).await;
     assert_eq!(rig.drawer().draw(BAG).await.unwrap(), DrawOutcome::Drawn);
@@ -600,7 +584,7 @@ async fn winners_are_told_first_and_everybody_else_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_sweeper_draws_what_no_message_asked_for() {
     let rig = Rig::start().await;
-    rig.let_barriers_pass();
+    rig.run_the_stream();
     rig.given_a_bag(-10, 8).await;
 
     assert_eq!(rig.drawer().begin_due(10).await.unwrap(), 1);
@@ -610,5 +594,84 @@ async fn the_sweeper_draws_what_no_message_asked_for() {
     let drawn = "SELECT COUNT(*) FROM activity WHERE status = 'drawn'";
     eventually("drawn", || async { rig.count(drawn).await == 1 }).await;
     assert_eq!(rig.seats().await, Rig::expected_seats(8));
+    rig.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_join_confirmed_before_the_draw_is_in_it() {
+    const JOINS: u64 = 600;
+    let rig = Rig::start().await;
+    rig.given_a_bag(700, 0).await;
+    let accepted_at = rig.clock.now().await.unwrap().at;
+    let join = |user| JoinRequest {
+        activity_id: BAG,
+        user_id: UserId(user),
+        device_id: None,
+        completed_tasks: vec![],
+        accepted_at,
+        request_id: format!("r{user}"),
+    };
+    let mut messages = Vec::new();
+    for partition in 0..PARTITIONS {
+        let users = (1..=JOINS).filter(|user| partition_of(UserId(*user), PARTITIONS) == partition);
+        let joins: Vec<JoinRequest> = users.map(join).collect();
+        for (number, batch) in joins.chunks(50).enumerate() {
+            let message = StreamMessage::Joins {
+                joins: batch.to_vec(),
+            };
+            messages.push(message.into_outgoing(partition, format!("{partition}-{number}")));
+        }
+    }
+    for sent in rig.broker.publish_all(messages).await {
+        sent.unwrap();
+    }
+
+    // Nothing has been read from the stream when the draw begins.
+    tokio::time::sleep(Duration::from_millis(800)).await;
+    let drawer = rig.drawer();
+    let (outcome, ()) = tokio::join!(drawer.draw(BAG), async { rig.run_the_stream() });
+
+    assert_eq!(outcome.unwrap(), DrawOutcome::Drawn);
+    let row = activity::find(&rig.db, BAG).await.unwrap().unwrap();
+    assert_eq!(row.joined_count, Some(JOINS));
+    assert_eq!(rig.seats().await, Rig::expected_seats(JOINS));
+    rig.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn twenty_bags_of_the_same_second_are_drawn_in_it() {
+    let rig = Rig::start().await;
+    rig.run_the_stream();
+    let ids: Vec<ActivityId> = (101..=120).map(ActivityId).collect();
+    for id in &ids {
+        rig.given_bag(*id, 60_000, 20).await;
+    }
+    rig.run_draw_messages();
+    let soon = "UPDATE activity SET draw_at = NOW(3) + INTERVAL 2 SECOND";
+    rig.run(soon, vec![]).await;
+    let draw_at = rig.drawer().state(ids[0]).await.unwrap().draw_at.unwrap();
+
+    let message = |id: &ActivityId| {
+        let message = DrawMessage {
+            activity_id: *id,
+            draw_at,
+        };
+        message.into_outgoing(Duration::ZERO)
+    };
+    for sent in rig
+        .broker
+        .publish_all(ids.iter().map(message).collect())
+        .await
+    {
+        sent.unwrap();
+    }
+
+    let drawn = "SELECT COUNT(*) FROM activity WHERE status = 'drawn'";
+    eventually("drawn", || async { rig.count(drawn).await == 20 }).await;
+    let lateness = "SELECT CAST(MAX(TIMESTAMPDIFF(MICROSECOND, draw_at, drawn_at)) DIV 1000 AS \
+         SIGNED) FROM activity";
+    let latest_ms = rig.count(lateness).await;
+    eprintln!("the last of twenty was drawn after {latest_ms} ms");
+    assert!(latest_ms < 3_000, "{latest_ms} ms");
     rig.end().await;
 }
