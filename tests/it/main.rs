@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod broker;
 #[cfg(test)]
+mod draw;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod proxy;
