@@ -6,6 +6,8 @@ mod broker;
 #[cfg(test)]
 mod draw;
 #[cfg(test)]
+mod draw_crashes;
+#[cfg(test)]
 mod draws;
 #[cfg(test)]
 mod harness;
