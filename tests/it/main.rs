@@ -14,4 +14,6 @@ mod harness;
 #[cfg(test)]
 mod proxy;
 #[cfg(test)]
+mod results;
+#[cfg(test)]
 mod whole;
