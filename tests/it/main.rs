@@ -16,4 +16,6 @@ mod proxy;
 #[cfg(test)]
 mod results;
 #[cfg(test)]
+mod selection;
+#[cfg(test)]
 mod whole;
