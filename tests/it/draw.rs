@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use fred::interfaces::{HashesInterface, KeysInterface};
 use futures_util::{StreamExt, future::join_all};
 use luckybag::{
     activity::{self, ActivityDeps, ActivityService, Seed},
@@ -326,6 +327,8 @@ async fn three_processes_at_once_draw_once() {
     assert_eq!(rig.count("SELECT COUNT(*) FROM outbox").await, 3);
     assert_eq!(rig.count("SELECT COUNT(*) FROM audit").await, 1);
     assert_eq!(rig.count("SELECT COUNT(*) FROM notify_progress").await, 15);
+    let mark = rig.redis.keys().draw_lock(BAG);
+    assert_eq!(rig.redis.exists::<i64, _>(mark).await.unwrap(), 0);
     let row = activity::find(&rig.db, BAG).await.unwrap().unwrap();
     assert!(row.drawn_at >= row.draw_at);
     assert_eq!((row.joined_count, row.eligible_count), (Some(40), Some(40)));
@@ -451,8 +454,6 @@ async fn results_are_told_from_committed_data_only() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn downstream_sees_whole_lists_and_never_an_older_round() {
-    use fred::interfaces::{HashesInterface, KeysInterface};
-
     let rig = Rig::start().await;
     rig.run_the_stream();
     rig.given_a_bag(-10, 20).await;
