@@ -2,13 +2,15 @@
 //! drawn on the announced second, and anybody can check the result.
 //!
 //! `MySQL` is the truth, `RabbitMQ` is the promise not yet kept, Redis is the hot copy.
+//! ARCHITECTURE.md has the map.
 
 pub mod activity;
-pub mod candidate;
 pub mod app;
+pub mod candidate;
 pub mod draw;
 pub mod http;
 pub mod infra;
+pub mod join;
 pub mod kernel;
 pub mod notifications;
 pub mod settings;

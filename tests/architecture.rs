@@ -18,20 +18,27 @@ fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         ("settings", BTreeSet::from(["kernel"])),
         ("telemetry", BTreeSet::from(["kernel", "settings"])),
         ("infra", BTreeSet::from(["kernel", "settings", "telemetry"])),
-        ("http", BTreeSet::from(["kernel", "settings", "telemetry", "infra"])),
+        (
+            "http",
+            BTreeSet::from(["kernel", "settings", "telemetry", "infra"]),
+        ),
         ("activity", on_base(&[])),
         ("winners", on_base(&["activity"])),
         ("candidate", on_base(&["activity", "winners"])),
         ("join", on_base(&["activity", "candidate"])),
         ("draw", on_base(&["activity", "candidate", "winners"])),
         ("notifications", on_base(&features)),
-        ("sweeper", on_base(&[&features[..], &["notifications"]].concat())),
+        (
+            "sweeper",
+            on_base(&[&features[..], &["notifications"]].concat()),
+        ),
         ("app", on_base(&all)),
     ])
 }
 
 fn rust_files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).unwrap_or_else(|_| panic!("{} is a folder", folder.display()));
+    let entries =
+        fs::read_dir(folder).unwrap_or_else(|_| panic!("{} is a folder", folder.display()));
     let paths = entries.map(|entry| entry.unwrap().path());
     paths
         .flat_map(|path| match path.extension() {
@@ -56,8 +63,10 @@ fn imported_modules(code: &str) -> BTreeSet<String> {
 }
 
 fn first_name(text: &str) -> Option<String> {
-    let name: String =
-        text.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+    let name: String = text
+        .chars()
+        .take_while(|c| c.is_ascii_alphanumeric() || *c == '_')
+        .collect();
     (!name.is_empty()).then_some(name)
 }
 
@@ -82,7 +91,9 @@ fn top_level_names(list: &str) -> Vec<String> {
 
 fn code_of(file: &Path) -> String {
     let text = fs::read_to_string(file).unwrap();
-    let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+    let lines = text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"));
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -123,5 +134,8 @@ fn the_scan_sees_plain_and_braced_imports() {
 
     let modules = imported_modules(code);
 
-    assert_eq!(modules.into_iter().collect::<Vec<_>>(), ["activity", "draw", "infra", "kernel"]);
+    assert_eq!(
+        modules.into_iter().collect::<Vec<_>>(),
+        ["activity", "draw", "infra", "kernel"]
+    );
 }

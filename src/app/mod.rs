@@ -1,28 +1,142 @@
-//! Wiring: turns settings into a running process.
+//! Wiring: turns settings into a running process. The only module that sees all the others.
 
-use crate::settings::Settings;
+mod connections;
+mod demo;
+mod error;
+mod server;
+mod services;
+mod startup;
+mod watch;
+mod workers;
 
-/// Why a command of the process failed.
-#[derive(Debug, thiserror::Error)]
-pub enum AppError {
-    #[error("`{0}` is not built yet")]
-    NotBuilt(&'static str),
+pub use demo::demo;
+pub use error::AppError;
+
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use self::{connections::Connections, server::PublicServer, services::Services, watch::Watches};
+use crate::{
+    http::{HealthKit, Readiness},
+    infra::mysql,
+    kernel::Supervisor,
+    settings::Settings,
+    telemetry::metrics::MetricsPage,
+};
+
+/// Runs the service until SIGTERM or SIGINT, or until a part of it fails.
+///
+/// HTTP answers from the start, `/readyz` only once every dependency has been reached. Stop order:
+/// readiness off, HTTP drains, workers finish what they have in hand, the outbox is worked off once
+/// more, connections close.
+pub async fn serve(settings: Settings) -> Result<(), AppError> {
+    let signals = Signals::listen()?;
+    let metrics = MetricsPage::install()?;
+    let connections = Connections::open(&settings)?;
+    let readiness = Readiness::new();
+    let stages = Stages::default();
+
+    let watches = Watches::new(&connections);
+    watches.register(&readiness);
+    let services = Services::new(&settings, &connections, &stages.workers);
+    let health = HealthKit {
+        readiness: readiness.clone(),
+        metrics: metrics.clone(),
+    };
+    let server = PublicServer::bind(&settings, &services, health)?.spawn();
+    watches.spawn(&stages.ground);
+    connections.spawn(&stages.ground);
+    let upkeep = metrics.run_upkeep(stages.ground.stop_token());
+    stages.ground.spawn("metrics upkeep", upkeep);
+
+    let outcome = tokio::select! {
+        outcome = run(&settings, &connections, &services, &stages, &readiness) => outcome,
+        () = server.failed() => Err(AppError::TaskEnded),
+        () = stages.failed() => Err(AppError::TaskEnded),
+        () = signals.received() => Ok(()),
+    };
+
+    tracing::info!("stopping");
+    readiness.mark_stopping();
+    let grace = settings.server.shutdown_grace_secs.duration();
+    let in_time = server.stop(grace).await & stages.stop(grace).await;
+    connections.close().await;
+    if !in_time {
+        return Err(AppError::StoppedInTheMiddle);
+    }
+    tracing::info!("stopped");
+    outcome
 }
 
-/// Runs the service until it is told to stop.
-#[expect(clippy::unused_async, reason = "a placeholder")]
-pub async fn serve(_settings: Settings) -> Result<(), AppError> {
-    Err(AppError::NotBuilt("serve"))
+/// Waits for the dependencies, starts the workers, and then lasts for ever.
+async fn run(
+    settings: &Settings,
+    connections: &Connections,
+    services: &Services,
+    stages: &Stages,
+    readiness: &Readiness,
+) -> Result<(), AppError> {
+    startup::reach_dependencies(settings, connections).await?;
+    workers::spawn_relay(services, &stages.relay);
+    workers::spawn(settings, connections, services, &stages.workers);
+    readiness.mark_ready();
+    std::future::pending().await
 }
 
-/// Brings the schema up to date.
-#[expect(clippy::unused_async, reason = "a placeholder")]
-pub async fn migrate(_settings: Settings) -> Result<(), AppError> {
-    Err(AppError::NotBuilt("migrate"))
+/// The background tasks by when they stop: each stage may still need the ones below it.
+#[derive(Default)]
+struct Stages {
+    workers: Supervisor,
+    relay: Supervisor,
+    ground: Supervisor,
 }
 
-/// Plays one giveaway against the service at `url`.
-#[expect(clippy::unused_async, reason = "a placeholder")]
-pub async fn demo(_settings: Settings, _url: &str) -> Result<(), AppError> {
-    Err(AppError::NotBuilt("demo"))
+impl Stages {
+    /// Resolves when a task has ended by itself.
+    async fn failed(&self) {
+        tokio::select! {
+            () = self.workers.stop_token().cancelled_owned() => (),
+            () = self.relay.stop_token().cancelled_owned() => (),
+            () = self.ground.stop_token().cancelled_owned() => (),
+        }
+    }
+
+    /// Stops one stage after the other; `false` when one of them did not end within `grace`.
+    async fn stop(self, grace: Duration) -> bool {
+        self.workers.shut_down(grace).await
+            & self.relay.shut_down(grace).await
+            & self.ground.shut_down(grace).await
+    }
+}
+
+/// Brings the schema up to date, waiting for nobody.
+pub async fn migrate(settings: Settings) -> Result<(), AppError> {
+    let db = connections::open_mysql(&settings)?;
+    mysql::migrate(&db).await?;
+    tracing::info!("the schema is up to date");
+    Ok(())
+}
+
+/// The signals that end the process.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Self, AppError> {
+        let listen = |kind| signal(kind).map_err(AppError::Signals);
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+        })
+    }
+
+    async fn received(mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => (),
+            _ = self.terminate.recv() => (),
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use fred::{error::Error as RedisError, interfaces::KeysInterface};
+use futures_util::future::BoxFuture;
 
 use super::{
     CandidateError, CandidateService, ParticipantState, Rules, SettledActivity, SettledUser,
@@ -10,7 +11,7 @@ use super::{
     store::{self, Lock},
 };
 use crate::{
-    activity,
+    activity::{self, CountParticipants},
     kernel::{ActivityId, UserId},
 };
 
@@ -98,5 +99,11 @@ impl CandidateService {
         tokio::time::timeout(PATIENCE, question)
             .await
             .unwrap_or_else(|_| Err(timed_out()))
+    }
+}
+
+impl CountParticipants for CandidateService {
+    fn count_participants(&self, id: ActivityId) -> BoxFuture<'_, Option<u64>> {
+        Box::pin(async move { self.participant_count(id).await.ok() })
     }
 }

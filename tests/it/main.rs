@@ -1,8 +1,13 @@
-//! The service against real servers.
+//! The service against real servers: run by scripts/test, or after
+//! `eval "$(scripts/services env)"` by `cargo test --test it`.
 
 #[cfg(test)]
 mod broker;
 #[cfg(test)]
 mod draw;
 #[cfg(test)]
+mod harness;
+#[cfg(test)]
 mod proxy;
+#[cfg(test)]
+mod whole;

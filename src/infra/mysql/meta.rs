@@ -17,6 +17,9 @@ pub async fn settle_fact(
         [name.into(), value.into()],
     ))
     .await?;
-    let row = conn.query_one_raw(sql("SELECT value FROM meta WHERE name = ?", [name.into()])).await?;
-    row.ok_or_else(|| DbErr::RecordNotFound(format!("meta.{name}")))?.try_get("", "value")
+    let row = conn
+        .query_one_raw(sql("SELECT value FROM meta WHERE name = ?", [name.into()]))
+        .await?;
+    row.ok_or_else(|| DbErr::RecordNotFound(format!("meta.{name}")))?
+        .try_get("", "value")
 }

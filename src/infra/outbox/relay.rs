@@ -134,7 +134,8 @@ impl Relay {
         }
         for outcome in &outcomes {
             if let Err(error) = &outcome.result {
-                self.put_back(&outcome.row, error.as_ref()).await?;
+                Self::warn(&outcome.row, error.as_ref());
+                self.put_back(&outcome.row).await?;
             }
         }
         Ok(done.len())
@@ -227,17 +228,19 @@ impl Relay {
         draw.into_outgoing(left)
     }
 
-    async fn put_back(&self, row: &ClaimedRow, error: &(dyn Error + 'static)) -> Result<(), DbErr> {
-        let pause = Self::FIRST_PAUSE
-            .saturating_mul(1 << row.attempts.min(8))
-            .min(Self::LONGEST_PAUSE);
+    fn warn(row: &ClaimedRow, error: &(dyn Error + 'static)) {
         tracing::warn!(
             error,
             outbox.id = row.id,
             outbox.attempts = row.attempts + 1,
-            outbox.retry_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX),
             "outbox row failed, it is tried again"
         );
+    }
+
+    async fn put_back(&self, row: &ClaimedRow) -> Result<(), DbErr> {
+        let pause = Self::FIRST_PAUSE
+            .saturating_mul(1 << row.attempts.min(8))
+            .min(Self::LONGEST_PAUSE);
         store::postpone(&self.db, &[row.id], pause).await
     }
 }

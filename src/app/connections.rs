@@ -1,0 +1,88 @@
+//! The connections that all parts of the process share.
+
+use std::sync::Arc;
+
+use sea_orm::DatabaseConnection;
+use secrecy::ExposeSecret;
+
+use super::error::AppError;
+use crate::{
+    infra::{
+        broker::{Broker, BrokerOptions},
+        mysql::{self, DatabaseClock, MySqlOptions},
+        outbox::Outbox,
+        redis::{Redis, RedisOptions},
+    },
+    kernel::Supervisor,
+    settings::Settings,
+};
+
+/// One pool a server, the database's clock, and the outbox. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Connections {
+    pub(super) db: DatabaseConnection,
+    pub(super) redis: Redis,
+    pub(super) broker: Broker,
+    pub(super) clock: Arc<DatabaseClock>,
+    pub(super) outbox: Outbox,
+}
+
+impl Connections {
+    /// Needs no server to be up: each connection is made when its server answers.
+    pub(super) fn open(settings: &Settings) -> Result<Self, AppError> {
+        let db = open_mysql(settings)?;
+        let redis = Redis::connect(&RedisOptions {
+            url: settings.redis.url.expose_secret(),
+            pool_size: settings.redis.pool_size.get(),
+            command_timeout: settings.redis.command_timeout_ms.duration(),
+            namespace: &settings.namespace,
+        })
+        .map_err(AppError::RedisUrl)?;
+        let broker = Broker::new(BrokerOptions {
+            url: settings.rabbitmq.url.expose_secret().to_owned(),
+            namespace: settings.namespace.clone(),
+            partitions: settings.stream.partitions,
+            confirm_timeout: settings.rabbitmq.confirm_timeout_ms.duration(),
+        });
+        let clock = Arc::new(DatabaseClock::new(db.clone()));
+        Ok(Self {
+            db,
+            redis,
+            broker,
+            clock,
+            outbox: Outbox::default(),
+        })
+    }
+
+    /// Starts what keeps the connections alive; it ends last.
+    pub(super) fn spawn(&self, ground: &Supervisor) {
+        let stop = ground.stop_token();
+        let broker = self.broker.clone();
+        ground.spawn("broker", {
+            let stop = stop.clone();
+            async move { broker.run(stop).await }
+        });
+        let clock = Arc::clone(&self.clock);
+        ground.spawn("database clock", async move { clock.run(stop).await });
+    }
+
+    pub(super) async fn close(&self) {
+        self.redis.close().await;
+        if let Err(error) = self.db.clone().close().await {
+            tracing::debug!(
+                error = &error as &dyn std::error::Error,
+                "the MySQL pool did not close"
+            );
+        }
+    }
+}
+
+/// The `MySQL` pool alone.
+pub(super) fn open_mysql(settings: &Settings) -> Result<DatabaseConnection, AppError> {
+    mysql::connect_lazy(&MySqlOptions {
+        url: settings.mysql.url.expose_secret(),
+        max_connections: settings.mysql.max_connections.get(),
+        acquire_timeout: settings.mysql.acquire_timeout_ms.duration(),
+    })
+    .map_err(AppError::MySqlUrl)
+}

@@ -1,0 +1,54 @@
+//! Why a command of the process failed.
+
+use std::{io, net::SocketAddr};
+
+use sea_orm::DbErr;
+
+use crate::{http::AuthError, infra::mysql::MigrateError};
+
+/// Why a command of the process failed.
+#[derive(Debug, thiserror::Error)]
+pub enum AppError {
+    #[error("cannot listen for signals")]
+    Signals(#[source] io::Error),
+
+    #[error("cannot set up metrics")]
+    Metrics(#[from] metrics_exporter_prometheus::BuildError),
+
+    #[error("cannot listen on {address}")]
+    Bind {
+        address: SocketAddr,
+        #[source]
+        source: io::Error,
+    },
+
+    #[error("the HTTP server failed")]
+    Http(#[source] io::Error),
+
+    #[error("mysql.url cannot be used")]
+    MySqlUrl(#[source] DbErr),
+
+    #[error("redis.url cannot be used")]
+    RedisUrl(#[source] fred::error::Error),
+
+    #[error("cannot check tokens")]
+    Auth(#[from] AuthError),
+
+    #[error("the schema cannot be brought up to date")]
+    Migrate(#[from] MigrateError),
+
+    #[error(
+        "stream.partitions is {configured}, but this installation was started with {settled}; \
+         changing it means: stop joins, drain the stream, change table meta and every process"
+    )]
+    Partitions { configured: u16, settled: String },
+
+    #[error("a background task ended by itself; see the log above")]
+    TaskEnded,
+
+    #[error("the time to stop ran out before all work in hand was finished")]
+    StoppedInTheMiddle,
+
+    #[error("the demo failed: {0}")]
+    Demo(String),
+}

@@ -1,0 +1,142 @@
+//! The HTTP servers: the public API, and health and metrics beside it or on an address of their own.
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener},
+    sync::Arc,
+    time::Duration,
+};
+
+use actix_web::{
+    App, HttpServer,
+    dev::{Server, ServerHandle},
+    middleware::from_fn,
+    web::ServiceConfig,
+};
+use futures_util::future::join_all;
+
+use super::{error::AppError, services::Services};
+use crate::{
+    http::{Auth, BodyLimits, HealthKit, WebKit, track_request},
+    kernel::{Supervisor, SystemClock},
+    settings::{ServerSettings, Settings},
+};
+
+/// The listening servers. They answer from [`PublicServer::spawn`] on.
+pub(super) struct PublicServer {
+    servers: Vec<Server>,
+    tasks: Supervisor,
+}
+
+impl PublicServer {
+    /// Binds the addresses, so that a busy port is told before anything else starts.
+    pub(super) fn bind(
+        settings: &Settings,
+        services: &Services,
+        health: HealthKit,
+    ) -> Result<Self, AppError> {
+        let kit = WebKit {
+            auth: Arc::new(Auth::new(&settings.auth, Arc::new(SystemClock))?),
+            limits: BodyLimits::of(&settings.server),
+        };
+        let server = &settings.server;
+        let services = services.clone();
+        let servers = if let Some(ops_bind) = server.ops_bind {
+            let public = move |config: &mut ServiceConfig| {
+                kit.configure(config);
+                services.routes(config);
+            };
+            vec![
+                http_server(server, server.bind, "api", public)?,
+                http_server(server, ops_bind, "ops", move |config| {
+                    health.configure(config)
+                })?,
+            ]
+        } else {
+            let everything = move |config: &mut ServiceConfig| {
+                kit.configure(config);
+                services.routes(config);
+                health.configure(config);
+            };
+            vec![http_server(server, server.bind, "api", everything)?]
+        };
+        Ok(Self {
+            servers,
+            tasks: Supervisor::default(),
+        })
+    }
+
+    /// Starts answering requests.
+    pub(super) fn spawn(self) -> RunningServer {
+        let handles = self.servers.iter().map(Server::handle).collect();
+        for server in self.servers {
+            self.tasks.spawn("http server", async move {
+                if let Err(error) = server.await {
+                    tracing::error!(
+                        error = &error as &dyn std::error::Error,
+                        "HTTP server failed"
+                    );
+                }
+            });
+        }
+        RunningServer {
+            handles,
+            tasks: self.tasks,
+        }
+    }
+}
+
+/// The servers while they answer.
+pub(super) struct RunningServer {
+    handles: Vec<ServerHandle>,
+    tasks: Supervisor,
+}
+
+impl RunningServer {
+    /// Resolves when a server has ended by itself.
+    pub(super) async fn failed(&self) {
+        self.tasks.stop_token().cancelled().await;
+    }
+
+    /// Refuses new connections and waits for the requests in hand; `false` when `grace` ran out.
+    pub(super) async fn stop(self, grace: Duration) -> bool {
+        let handles = self.handles;
+        let stopping = join_all(handles.iter().map(|handle| handle.stop(true)));
+        let (_, in_time) = tokio::join!(stopping, self.tasks.shut_down(grace));
+        in_time
+    }
+}
+
+fn http_server<F>(
+    settings: &ServerSettings,
+    address: SocketAddr,
+    name: &'static str,
+    configure: F,
+) -> Result<Server, AppError>
+where
+    F: Fn(&mut ServiceConfig) + Clone + Send + 'static,
+{
+    let bind_error = |source: io::Error| AppError::Bind { address, source };
+    let listener = TcpListener::bind(address).map_err(bind_error)?;
+    let bound_to = listener.local_addr().map_err(bind_error)?;
+    let workers = match settings.workers {
+        0 => std::thread::available_parallelism().map_or(2, std::num::NonZero::get),
+        workers => workers,
+    };
+    let server = HttpServer::new(move || {
+        let configure = configure.clone();
+        App::new()
+            .wrap(from_fn(track_request))
+            .configure(|config| configure(config))
+    })
+    .workers(workers)
+    .client_request_timeout(settings.client_header_timeout_ms.duration())
+    .keep_alive(settings.keep_alive_secs.duration())
+    .shutdown_timeout(settings.shutdown_grace_secs.get().into())
+    .disable_signals()
+    .listen(listener)
+    .map_err(bind_error)?
+    .run();
+    tracing::info!(server = name, server.address = %bound_to, "listening");
+    Ok(server)
+}

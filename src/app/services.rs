@@ -1,0 +1,167 @@
+//! The features of this process, wired to each other and to the shared connections.
+
+use std::sync::Arc;
+
+use actix_web::web::{Data, ServiceConfig};
+use parking_lot::Mutex;
+
+use super::connections::Connections;
+use crate::{
+    activity::{self, ActivityDeps, ActivityService, CountParticipants, DetailProjection},
+    candidate::{CandidateDeps, CandidateService},
+    draw::{self, DrawDeps, DrawService},
+    infra::outbox::Relay,
+    join::{self, JoinDeps, JoinService, JoinTasks},
+    kernel::Supervisor,
+    notifications::{NotificationDeps, NotificationSender},
+    settings::Settings,
+    winners::{self, WinnerDeps, WinnerProjection, WinnerService},
+};
+
+/// Every service of the process. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Services {
+    pub(super) activities: ActivityService,
+    pub(super) candidates: CandidateService,
+    pub(super) draws: DrawService,
+    pub(super) notifications: NotificationSender,
+    pub(super) relay: Arc<Relay>,
+    joins: JoinService,
+    winners: WinnerService,
+    /// Taken when the workers start.
+    join_tasks: Arc<Mutex<Option<JoinTasks>>>,
+}
+
+impl Services {
+    /// Does no I/O. Draws run under `workers`.
+    pub(super) fn new(
+        settings: &Settings,
+        connections: &Connections,
+        workers: &Supervisor,
+    ) -> Self {
+        let activities = activity_service(settings, connections);
+        let candidates = candidate_service(settings, connections);
+        let (joins, join_tasks) = join_service(
+            settings,
+            connections,
+            activities.clone(),
+            candidates.clone(),
+        );
+        Self {
+            draws: draw_service(settings, connections, candidates.clone(), workers),
+            notifications: NotificationSender::new(NotificationDeps {
+                db: connections.db.clone(),
+                broker: connections.broker.clone(),
+                part_size: settings.notifications.part_size,
+            }),
+            relay: Arc::new(relay(connections, &activities)),
+            winners: WinnerService::new(WinnerDeps {
+                db: connections.db.clone(),
+                activities: activities.clone(),
+                clock: Arc::clone(&connections.clock),
+                mysql_concurrency: settings.limits.mysql_concurrency,
+            }),
+            joins,
+            join_tasks: Arc::new(Mutex::new(Some(join_tasks))),
+            candidates,
+            activities,
+        }
+    }
+
+    /// The routes of all features.
+    pub(super) fn routes(&self, config: &mut ServiceConfig) {
+        let counter: Arc<dyn CountParticipants> = Arc::new(self.candidates.clone());
+        config
+            .app_data(Data::new(self.activities.clone()))
+            .app_data(Data::from(counter))
+            .app_data(Data::new(self.joins.clone()))
+            .app_data(Data::new(self.winners.clone()))
+            .app_data(Data::new(self.draws.clone()))
+            .configure(activity::routes)
+            .configure(join::routes)
+            .configure(winners::routes)
+            .configure(draw::routes);
+    }
+
+    /// What joins need to be answered; only the first caller gets it.
+    pub(super) fn take_join_tasks(&self) -> Option<JoinTasks> {
+        self.join_tasks.lock().take()
+    }
+}
+
+fn activity_service(settings: &Settings, connections: &Connections) -> ActivityService {
+    ActivityService::new(ActivityDeps {
+        db: connections.db.clone(),
+        redis: connections.redis.clone(),
+        outbox: connections.outbox.clone(),
+        clock: Arc::clone(&connections.clock),
+        settings: settings.activity.clone(),
+        candidate: settings.candidate.clone(),
+        draw: settings.draw.clone(),
+        mysql_concurrency: settings.limits.mysql_concurrency.get(),
+    })
+}
+
+fn candidate_service(settings: &Settings, connections: &Connections) -> CandidateService {
+    CandidateService::new(CandidateDeps {
+        db: connections.db.clone(),
+        redis: connections.redis.clone(),
+        broker: connections.broker.clone(),
+        clock: Arc::clone(&connections.clock),
+        settings: settings.candidate.clone(),
+        join: settings.join.clone(),
+        partitions: settings.stream.partitions,
+    })
+}
+
+fn join_service(
+    settings: &Settings,
+    connections: &Connections,
+    activities: ActivityService,
+    candidates: CandidateService,
+) -> (JoinService, JoinTasks) {
+    JoinService::new(JoinDeps {
+        activities,
+        candidates,
+        redis: connections.redis.clone(),
+        broker: connections.broker.clone(),
+        clock: Arc::clone(&connections.clock),
+        settings: settings.join.clone(),
+        partitions: settings.stream.partitions,
+        confirm_timeout: settings.rabbitmq.confirm_timeout_ms.duration(),
+    })
+}
+
+fn draw_service(
+    settings: &Settings,
+    connections: &Connections,
+    candidates: CandidateService,
+    workers: &Supervisor,
+) -> DrawService {
+    DrawService::new(DrawDeps {
+        db: connections.db.clone(),
+        redis: connections.redis.clone(),
+        broker: connections.broker.clone(),
+        outbox: connections.outbox.clone(),
+        candidates,
+        supervisor: workers.clone(),
+        settings: settings.draw.clone(),
+    })
+}
+
+fn relay(connections: &Connections, activities: &ActivityService) -> Relay {
+    let details = DetailProjection(activities.clone());
+    let winners = WinnerProjection::new(
+        connections.db.clone(),
+        connections.redis.clone(),
+        Arc::clone(&connections.clock),
+    );
+    Relay::new(
+        connections.db.clone(),
+        connections.broker.clone(),
+        Arc::clone(&connections.clock),
+        connections.outbox.clone(),
+    )
+    .with_projection(activity::PROJECTION, Arc::new(details))
+    .with_projection(WinnerProjection::NAME, Arc::new(winners))
+}

@@ -1,0 +1,90 @@
+//! Waits for the dependencies and agrees with the other processes of the installation.
+
+use std::{error::Error, time::Duration};
+
+use sea_orm::DbErr;
+
+use super::{connections::Connections, error::AppError};
+use crate::{
+    infra::mysql::{self, MigrateError},
+    settings::Settings,
+};
+
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Returns once every dependency has been reached and the schema is up to date.
+pub(super) async fn reach_dependencies(
+    settings: &Settings,
+    connections: &Connections,
+) -> Result<(), AppError> {
+    if settings.mysql.migrate {
+        migrate(connections).await?;
+    }
+    agree_on_partitions(settings, connections).await?;
+    warn_of_galera(connections).await;
+    until("Redis", async || connections.redis.ping().await).await;
+    connections.broker.wait_connected().await;
+    until("the database's clock", async || {
+        connections.clock.now().await.map(|_| ())
+    })
+    .await;
+    Ok(())
+}
+
+/// Tries until `attempt` succeeds; says so the first time it does not.
+async fn until<T, E: Error + 'static>(what: &str, attempt: impl AsyncFn() -> Result<T, E>) -> T {
+    let mut is_first = true;
+    loop {
+        match attempt().await {
+            Ok(value) => return value,
+            Err(error) if is_first => {
+                tracing::warn!(error = &error as &dyn Error, dependency = what, "waiting");
+                is_first = false;
+            }
+            Err(_) => (),
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+async fn migrate(connections: &Connections) -> Result<(), AppError> {
+    // Only a server that is away, or another process at work, is waited for.
+    until("MySQL", async || {
+        match mysql::migrate(&connections.db).await {
+            Ok(()) => Ok(Ok(())),
+            Err(error @ MigrateError::Failed(_)) => Ok(Err(error)),
+            Err(error @ (MigrateError::Connection(_) | MigrateError::Locked)) => Err(error),
+        }
+    })
+    .await
+    .map_err(AppError::from)
+}
+
+async fn agree_on_partitions(
+    settings: &Settings,
+    connections: &Connections,
+) -> Result<(), AppError> {
+    let configured = settings.stream.partitions;
+    let wanted = configured.to_string();
+    let settled: String = until::<_, DbErr>("MySQL", async || {
+        mysql::settle_fact(&connections.db, "stream_partitions", &wanted).await
+    })
+    .await;
+    if settled == wanted {
+        Ok(())
+    } else {
+        Err(AppError::Partitions {
+            configured,
+            settled,
+        })
+    }
+}
+
+async fn warn_of_galera(connections: &Connections) {
+    if matches!(mysql::is_galera(&connections.db).await, Ok(true)) {
+        tracing::warn!(
+            "this MySQL is a Galera node: write to one node only, for in multi-primary mode \
+             committed transactions can be lost"
+        );
+    }
+}

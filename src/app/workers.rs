@@ -1,0 +1,92 @@
+//! The table of background tasks that do the service's work.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio_util::sync::CancellationToken;
+
+use super::{connections::Connections, services::Services};
+use crate::{
+    candidate::StreamConsumer,
+    draw::DrawConsumer,
+    infra::{broker::Queue, outbox::Relay},
+    kernel::Supervisor,
+    settings::Settings,
+    sweeper::{Sweeper, SweeperDeps, steps},
+    telemetry::metrics,
+};
+
+/// Starts them all; each ends soon after the supervisor is asked to stop.
+pub(super) fn spawn(
+    settings: &Settings,
+    connections: &Connections,
+    services: &Services,
+    workers: &Supervisor,
+) {
+    let stop = workers.stop_token();
+    if let Some(tasks) = services.take_join_tasks() {
+        for (name, task) in tasks.into_tasks(&stop) {
+            workers.spawn(name, task);
+        }
+    }
+    for partition in 0..settings.stream.partitions {
+        let broker = connections.broker.clone();
+        let consumer = StreamConsumer::new(services.candidates.clone(), partition, stop.clone());
+        let stop = stop.clone();
+        workers.spawn("stream consumer", async move {
+            broker
+                .consume_ordered(partition, Arc::new(consumer), stop)
+                .await;
+        });
+    }
+    if settings.draw.messages_enabled {
+        let broker = connections.broker.clone();
+        let consumer = DrawConsumer::new(services.draws.clone(), broker.clone(), stop.clone());
+        let stop = stop.clone();
+        workers.spawn("draw consumer", async move {
+            let consumer = Arc::new(consumer);
+            broker
+                .consume(Queue::Draw, DrawConsumer::PREFETCH, consumer, stop)
+                .await;
+        });
+    }
+    let notifications = services.notifications.clone();
+    workers.spawn("notifications", {
+        let stop = stop.clone();
+        async move { notifications.run(stop).await }
+    });
+    if settings.sweeper.enabled {
+        let sweeper = Sweeper::new(steps(&sweeper_deps(services)), &settings.sweeper);
+        let stop = stop.clone();
+        workers.spawn("sweeper", async move { sweeper.run(stop).await });
+    }
+    workers.spawn(
+        "outbox age",
+        watch_outbox(Arc::clone(&services.relay), stop),
+    );
+}
+
+/// Starts the relay, which outlives the workers: it works off what they leave in the outbox.
+pub(super) fn spawn_relay(services: &Services, relaying: &Supervisor) {
+    let relay = Arc::clone(&services.relay);
+    let stop = relaying.stop_token();
+    relaying.spawn("outbox relay", async move { relay.run(stop).await });
+}
+
+fn sweeper_deps(services: &Services) -> SweeperDeps {
+    SweeperDeps {
+        activities: services.activities.clone(),
+        candidates: services.candidates.clone(),
+        draws: services.draws.clone(),
+        notifications: services.notifications.clone(),
+    }
+}
+
+/// Tells the age of the outbox to the metrics.
+async fn watch_outbox(relay: Arc<Relay>, stop: CancellationToken) {
+    let mut every = tokio::time::interval(Duration::from_secs(5));
+    while stop.run_until_cancelled(every.tick()).await.is_some() {
+        if let Ok(age) = relay.age().await {
+            metrics::outbox_age(age);
+        }
+    }
+}

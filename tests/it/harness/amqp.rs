@@ -1,0 +1,136 @@
+//! The broker's client library itself, for what an operator or another system would do.
+
+use futures_util::StreamExt;
+use lapin::{
+    Channel, Connection, ConnectionProperties,
+    options::{
+        BasicAckOptions, BasicConsumeOptions, BasicGetOptions, ExchangeDeleteOptions,
+        QueueBindOptions, QueueDeclareOptions, QueueDeleteOptions,
+    },
+    types::FieldTable,
+};
+use luckybag::infra::broker::Topology;
+use serde_json::Value;
+
+/// One connection with one channel.
+pub(crate) struct Amqp {
+    connection: Connection,
+    channel: Channel,
+}
+
+/// A message as it lies in a queue.
+#[derive(Debug)]
+pub(crate) struct RawMessage {
+    pub(crate) body: Vec<u8>,
+    pub(crate) headers: Value,
+}
+
+impl Amqp {
+    pub(crate) async fn connect(url: &str) -> Self {
+        let connection = Connection::connect(url, ConnectionProperties::default())
+            .await
+            .expect("a connection to RabbitMQ");
+        let channel = connection.create_channel().await.expect("a channel");
+        Self {
+            connection,
+            channel,
+        }
+    }
+
+    /// Removes every queue and exchange of a namespace.
+    pub(crate) async fn delete_all(&self, topology: &Topology) {
+        for queue in topology.queues() {
+            self.channel
+                .queue_delete(
+                    topology.queue_name(queue).into(),
+                    QueueDeleteOptions::default(),
+                )
+                .await
+                .expect("the queue is deleted");
+        }
+        for exchange in topology.exchange_names() {
+            self.channel
+                .exchange_delete(exchange.into(), ExchangeDeleteOptions::default())
+                .await
+                .expect("the exchange is deleted");
+        }
+    }
+
+    /// The oldest message of a queue, taken out of it.
+    pub(crate) async fn take(&self, queue: &str) -> Option<RawMessage> {
+        let message = self
+            .channel
+            .basic_get(queue.into(), BasicGetOptions::default())
+            .await
+            .expect("the queue exists")?;
+        let headers = message.properties.headers().clone().unwrap_or_default();
+        message
+            .ack(BasicAckOptions::default())
+            .await
+            .expect("taken");
+        Some(RawMessage {
+            body: message.delivery.data,
+            headers: serde_json::to_value(headers).expect("headers"),
+        })
+    }
+
+    /// Collects the events of an exchange from now on, in a queue that goes with the connection.
+    pub(crate) async fn listen(&self, exchange: &str, routing_key: &str) -> Events {
+        let options = QueueDeclareOptions {
+            exclusive: true,
+            auto_delete: true,
+            ..Default::default()
+        };
+        let queue = self
+            .channel
+            .queue_declare("".into(), options, FieldTable::default())
+            .await
+            .expect("a queue");
+        let name = queue.name().clone();
+        self.channel
+            .queue_bind(
+                name.clone(),
+                exchange.into(),
+                routing_key.into(),
+                QueueBindOptions::default(),
+                FieldTable::default(),
+            )
+            .await
+            .expect("the exchange exists");
+        let options = BasicConsumeOptions {
+            no_ack: true,
+            ..Default::default()
+        };
+        let consumer = self
+            .channel
+            .basic_consume(name, "".into(), options, FieldTable::default())
+            .await
+            .expect("a consumer");
+        Events { consumer }
+    }
+
+    pub(crate) async fn close(self) {
+        self.connection
+            .close(200, "bye".into())
+            .await
+            .expect("closed");
+    }
+}
+
+/// Events as they arrive.
+pub(crate) struct Events {
+    consumer: lapin::Consumer,
+}
+
+impl Events {
+    /// The next event's envelope; panics when none comes for long.
+    pub(crate) async fn next(&mut self) -> Value {
+        let waiting =
+            tokio::time::timeout(std::time::Duration::from_secs(30), self.consumer.next());
+        let delivery = waiting
+            .await
+            .expect("an event in time")
+            .expect("a live connection");
+        serde_json::from_slice(&delivery.expect("a delivery").data).expect("a JSON event")
+    }
+}

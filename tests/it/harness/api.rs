@@ -1,0 +1,113 @@
+//! Calls of the HTTP API, as one of its users.
+
+use std::time::Duration;
+
+use luckybag::{
+    http::{NewToken, Role, issue_token},
+    kernel::{Clock, RoomId, SystemClock, UserId},
+    settings::AuthSettings,
+};
+use reqwest::{Method, StatusCode};
+use serde_json::Value;
+
+/// A caller of one process's API. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Api {
+    pub(crate) url: String,
+    pub(crate) http: reqwest::Client,
+    auth: AuthSettings,
+}
+
+/// What the service answered.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) body: Value,
+}
+
+impl Answer {
+    /// The body; panics with the whole answer unless the status is as expected.
+    #[track_caller]
+    pub(crate) fn expect(self, status: u16) -> Value {
+        assert_eq!(self.status.as_u16(), status, "{}", self.body);
+        self.body
+    }
+
+    /// Asserts a problem with this status and code.
+    #[track_caller]
+    pub(crate) fn expect_problem(self, status: u16, code: &str) -> Value {
+        let body = self.expect(status);
+        assert_eq!(body["code"], code, "{body}");
+        body
+    }
+}
+
+pub(crate) const OPERATOR: UserId = UserId(1);
+pub(crate) const HOST: UserId = UserId(2);
+
+impl Api {
+    pub(super) fn new(url: String, auth: AuthSettings) -> Self {
+        let http = reqwest::Client::builder()
+            .timeout(Duration::from_secs(20))
+            .build()
+            .expect("an HTTP client");
+        Self { url, http, auth }
+    }
+
+    pub(crate) fn token(&self, user_id: UserId, role: Role, rooms: &[RoomId]) -> String {
+        let token = NewToken {
+            user_id,
+            roles: vec![role],
+            rooms: rooms.to_vec(),
+            ttl: Duration::from_hours(1),
+        };
+        issue_token(&self.auth, &token, SystemClock.now()).expect("a token")
+    }
+
+    pub(crate) fn viewer(&self, user_id: u64) -> String {
+        self.token(UserId(user_id), Role::Viewer, &[])
+    }
+
+    pub(crate) fn operator(&self) -> String {
+        self.token(OPERATOR, Role::Operator, &[])
+    }
+
+    pub(crate) fn host_of(&self, room: u64) -> String {
+        self.token(HOST, Role::Host, &[RoomId(room)])
+    }
+
+    pub(crate) async fn get(&self, token: &str, path: &str) -> Answer {
+        self.call(Method::GET, token, path, None).await
+    }
+
+    pub(crate) async fn post(&self, token: &str, path: &str, body: Option<Value>) -> Answer {
+        self.call(Method::POST, token, path, body).await
+    }
+
+    pub(crate) async fn patch(&self, token: &str, path: &str, body: Value) -> Answer {
+        self.call(Method::PATCH, token, path, Some(body)).await
+    }
+
+    async fn call(&self, method: Method, token: &str, path: &str, body: Option<Value>) -> Answer {
+        let mut request = self
+            .http
+            .request(method.clone(), format!("{}{path}", self.url))
+            .bearer_auth(token);
+        if let Some(body) = body {
+            request = request.json(&body);
+        }
+        let response = request
+            .send()
+            .await
+            .unwrap_or_else(|error| panic!("{method} {path}: {error:?}"));
+        let status = response.status();
+        let bytes = response
+            .bytes()
+            .await
+            .unwrap_or_else(|error| panic!("{method} {path}: {error:?}"));
+        Answer {
+            status,
+            body: serde_json::from_slice(&bytes).unwrap_or(Value::Null),
+        }
+    }
+}

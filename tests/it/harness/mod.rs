@@ -1,0 +1,16 @@
+//! What every integration test stands on: a world of its own on the shared servers, real processes
+//! in it, and callers of their HTTP API.
+
+mod amqp;
+mod api;
+mod bag;
+mod eventually;
+mod process;
+mod world;
+
+pub(crate) use amqp::{Amqp, Events, RawMessage};
+pub(crate) use api::{Answer, Api, HOST, OPERATOR};
+pub(crate) use bag::{Bag, BagSpec};
+pub(crate) use eventually::eventually;
+pub(crate) use process::Process;
+pub(crate) use world::World;

@@ -1,0 +1,194 @@
+//! A database, a namespace and a signing key of its own for one test.
+
+use std::time::Duration;
+
+use luckybag::{
+    infra::{
+        broker::{Broker, BrokerOptions, Topology},
+        mysql::{self, MySqlOptions},
+        redis::{Keys, Redis, RedisOptions},
+    },
+    settings::Settings,
+};
+use sea_orm::{ConnectionTrait, DatabaseConnection};
+use secrecy::ExposeSecret;
+use tokio_util::sync::CancellationToken;
+
+use super::{Amqp, Api, Process};
+
+/// The servers under test, seen through one test's database and namespace.
+///
+/// A test ends with [`World::end`], which removes both.
+pub(crate) struct World {
+    pub(crate) namespace: String,
+    pub(crate) db: DatabaseConnection,
+    pub(crate) redis: Redis,
+    pub(crate) mysql_url: String,
+    pub(crate) redis_url: String,
+    pub(crate) rabbitmq_url: String,
+    signing_secret: String,
+}
+
+fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| {
+        panic!("{name} is not set: run scripts/test, or eval \"$(scripts/services env)\" first")
+    })
+}
+
+impl World {
+    /// An empty world; its schema is brought up to date.
+    pub(crate) async fn new() -> Self {
+        let namespace = format!("t{:012x}", rand::random::<u64>() & 0xffff_ffff_ffff);
+        let shared_url = variable("LUCKYBAG__MYSQL__URL");
+        let shared = connect(&shared_url);
+        shared
+            .execute_unprepared(&format!(
+                "CREATE DATABASE {namespace} CHARACTER SET utf8mb4"
+            ))
+            .await
+            .expect("a database for this test");
+        shared.close().await.expect("closing the shared connection");
+
+        let (server, _) = shared_url
+            .rsplit_once('/')
+            .expect("mysql.url names a database");
+        let mysql_url = format!("{server}/{namespace}");
+        let db = connect(&mysql_url);
+        mysql::migrate(&db).await.expect("migrating");
+        let redis_url = variable("LUCKYBAG__REDIS__URL");
+        let redis = Redis::connect(&RedisOptions {
+            url: &redis_url,
+            pool_size: 1,
+            command_timeout: Duration::from_secs(5),
+            namespace: &namespace,
+        })
+        .expect("redis.url");
+        Self {
+            db,
+            redis,
+            mysql_url,
+            redis_url,
+            rabbitmq_url: variable("LUCKYBAG__RABBITMQ__URL"),
+            signing_secret: format!("{:032x}", rand::random::<u128>()),
+            namespace,
+        }
+    }
+
+    pub(crate) fn keys(&self) -> &Keys {
+        self.redis.keys()
+    }
+
+    /// The variables that make a process of ours live in this world.
+    pub(crate) fn variables(&self) -> Vec<(String, String)> {
+        let own = [
+            ("NAMESPACE", self.namespace.as_str()),
+            ("MYSQL__URL", &self.mysql_url),
+            ("MYSQL__MAX_CONNECTIONS", "12"),
+            ("REDIS__URL", &self.redis_url),
+            ("REDIS__POOL_SIZE", "2"),
+            ("RABBITMQ__URL", &self.rabbitmq_url),
+            ("AUTH__SIGNING_SECRET", &self.signing_secret),
+            ("SERVER__BIND", "127.0.0.1:0"),
+            ("SERVER__WORKERS", "1"),
+            ("STREAM__PARTITIONS", "2"),
+            ("ACTIVITY__REVIEW_REQUIRED", "false"),
+            ("LOG__FORMAT", "json"),
+        ];
+        own.into_iter()
+            .map(|(key, value)| (format!("LUCKYBAG__{key}"), value.to_owned()))
+            .collect()
+    }
+
+    /// The settings of a process in this world, for parts that a test runs itself.
+    pub(crate) fn settings(&self) -> Settings {
+        Settings::load_from(None, self.variables().into_iter()).expect("settings of the test")
+    }
+
+    /// A process of ours that is ready.
+    pub(crate) async fn serve(&self) -> Process {
+        self.serve_with(&[]).await
+    }
+
+    /// The same with other settings: `("SWEEPER__ENABLED", "false")`.
+    pub(crate) async fn serve_with(&self, changes: &[(&str, &str)]) -> Process {
+        let process = self.spawn(changes);
+        process.ready().await;
+        process
+    }
+
+    /// A process of ours that has just been started.
+    pub(crate) fn spawn(&self, changes: &[(&str, &str)]) -> Process {
+        Process::spawn(self.variables(), changes)
+    }
+
+    /// A caller of a process's API.
+    pub(crate) async fn api(&self, process: &Process) -> Api {
+        Api::new(process.url().await, self.settings().auth)
+    }
+
+    /// The number that `query` gives: the first column of its first row.
+    pub(crate) async fn number(&self, query: &str) -> i64 {
+        let row = self
+            .db
+            .query_one_raw(mysql::sql(query, []))
+            .await
+            .expect(query)
+            .expect(query);
+        row.try_get_by_index::<Option<i64>>(0)
+            .expect(query)
+            .unwrap_or(0)
+    }
+
+    pub(crate) async fn execute(&self, statement: &str) {
+        self.db
+            .execute_unprepared(statement)
+            .await
+            .expect(statement);
+    }
+
+    /// A publisher of this world, for messages that no process of ours would send.
+    pub(crate) async fn broker(&self) -> (Broker, CancellationToken) {
+        let settings = self.settings();
+        let broker = Broker::new(BrokerOptions {
+            url: settings.rabbitmq.url.expose_secret().to_owned(),
+            namespace: settings.namespace,
+            partitions: settings.stream.partitions,
+            confirm_timeout: Duration::from_secs(5),
+        });
+        let stop = CancellationToken::new();
+        let (running, until) = (broker.clone(), stop.clone());
+        #[expect(clippy::disallowed_methods, reason = "ends with the test")]
+        tokio::spawn(async move { running.run(until).await });
+        broker.wait_connected().await;
+        (broker, stop)
+    }
+
+    /// The names of this world's queues and exchanges.
+    pub(crate) fn topology(&self) -> Topology {
+        Topology::new(&self.namespace, self.settings().stream.partitions)
+    }
+
+    /// A connection to RabbitMQ as another system has one.
+    pub(crate) async fn amqp(&self) -> Amqp {
+        Amqp::connect(&self.rabbitmq_url).await
+    }
+
+    /// Removes the database and the queues. Every process of this world has ended before.
+    pub(crate) async fn end(self) {
+        let amqp = self.amqp().await;
+        amqp.delete_all(&self.topology()).await;
+        amqp.close().await;
+        self.execute(&format!("DROP DATABASE {}", self.namespace))
+            .await;
+        self.redis.close().await;
+    }
+}
+
+fn connect(url: &str) -> DatabaseConnection {
+    mysql::connect_lazy(&MySqlOptions {
+        url,
+        max_connections: 4,
+        acquire_timeout: Duration::from_secs(10),
+    })
+    .expect("mysql.url")
+}
