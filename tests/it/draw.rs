@@ -155,7 +155,7 @@ impl Rig {
             db: self.db.clone(),
             activities: self.activities.clone(),
             clock: Arc::clone(&self.clock),
-            mysql_concurrency: NonZeroUsize::MIN,
+            mysql_concurrency: 2,
         })
     }
 
