@@ -15,7 +15,7 @@ use super::{
     hot_copy::{HotCopy, HotCopyError, Known},
     store,
 };
-use crate::kernel::{ActivityId, Timestamp};
+use crate::kernel::ActivityId;
 
 /// What the last read of an id gave.
 enum LastRead {
@@ -108,16 +108,11 @@ impl DetailCache {
         Ok(known)
     }
 
-    /// The detail for a join at `now`: an activity that this process has seen open stays so until
-    /// its drawAt when nothing else can be learned in time, and "not open" is never told from a
-    /// copy that may be too old.
-    pub(super) async fn get_for_join(
-        &self,
-        id: ActivityId,
-        now: Option<Timestamp>,
-    ) -> Result<Known, ActivityError> {
+    /// The detail for a join: an activity that this process has seen open stays so when nothing else
+    /// can be learned in time (its drawAt is fixed, so the caller knows when that ends), and "not
+    /// open" is never told from a copy that may be too old.
+    pub(super) async fn get_for_join(&self, id: ActivityId) -> Result<Known, ActivityError> {
         let seen_open = self.seen_open.get(&id).await;
-        let seen_open = seen_open.filter(|detail| now.is_none_or(|now| detail.takes_joins(now)));
         let known = match seen_open {
             Some(detail) => self.get_or_trust(id, detail).await,
             None => self.get(id).await?,
@@ -137,15 +132,13 @@ impl DetailCache {
         if self.flight(id).await.try_lock().is_err() {
             return Known::Found(seen_open);
         }
-        match tokio::time::timeout(Self::JOIN_PATIENCE, self.get(id)).await {
-            Ok(Ok(known)) => known,
-            Ok(Err(_)) | Err(_) => {
-                tracing::debug!(activity.id = %id, "served from memory, nothing else answers");
-                let known = Known::Found(seen_open);
-                self.remember(id, &known).await;
-                known
-            }
+        if let Ok(Ok(known)) = tokio::time::timeout(Self::JOIN_PATIENCE, self.get(id)).await {
+            return known;
         }
+        tracing::debug!(activity.id = %id, "served from memory, nothing else answers");
+        let known = Known::Found(seen_open);
+        self.remember(id, &known).await;
+        known
     }
 
     /// Keeps what was read, unless something newer is known.

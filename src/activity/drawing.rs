@@ -155,6 +155,7 @@ pub async fn freeze(
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FinalFigures {
     pub joined_count: u64,
+    pub rejected_count: u64,
     pub eligible_count: u64,
     /// The lowest score that won; `None` when nobody did.
     pub cutoff_score: Option<f64>,
@@ -174,12 +175,13 @@ pub async fn mark_drawn(
     let result = tx
         .execute_raw(sql(
             "UPDATE activity SET status = 'drawn', drawn_at = ?, joined_count = ?, \
-             eligible_count = ?, cutoff_score = ?, round = 1, lease_until = NULL, \
+             rejected_count = ?, eligible_count = ?, cutoff_score = ?, round = 1, lease_until = NULL, \
              version = version + 1, updated_at = NOW(3) \
              WHERE id = ? AND draw_token = ? AND status = 'drawing'",
             [
                 drawn_at.into(),
                 figures.joined_count.into(),
+                figures.rejected_count.into(),
                 figures.eligible_count.into(),
                 figures.cutoff_score.into(),
                 id.into(),

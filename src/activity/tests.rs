@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{
     Activity, ActivityDetail, ActivityPrize, LibraryPrize, PresenceRule, PrizeKind, Seed, ShardBy,
     Status, Task, commitment,
-    draft::{self, Circumstances, Draft},
+    draft::{self, Circumstances, Draft, PrizeList},
     form::ActivityForm,
     rules::canonical_rules,
     rules_hash,
@@ -47,7 +47,7 @@ fn check(form: Value, base: Option<&Activity>) -> Result<Draft, FieldErrors> {
         &Circumstances {
             base,
             library: &library(),
-            default_cooldown: Duration::from_secs(10_800),
+            default_cooldown: Duration::from_hours(3),
             now: now(),
         },
     )
@@ -66,7 +66,7 @@ fn good_form() -> Value {
     })
 }
 
-fn form_with(changes: Value) -> Value {
+fn form_with(changes: &Value) -> Value {
     let mut form = good_form();
     for (name, value) in changes.as_object().unwrap() {
         form[name] = value.clone();
@@ -103,7 +103,7 @@ fn an_activity() -> Activity {
         presence_rule: PresenceRule::Pause,
         one_entry_per_device: true,
         shard_by: ShardBy::Mixed,
-        cooldown: Duration::from_secs(60),
+        cooldown: Duration::from_mins(1),
         trim_after: 700_000,
         trim_floor: 0.99,
         status: Status::Draft,
@@ -136,7 +136,9 @@ fn a_good_form_becomes_a_draft_with_defaults() {
     assert!(!draft.one_entry_per_device);
     assert_eq!(draft.shard_by, ShardBy::LowBits);
     assert_eq!(draft.cooldown, Duration::from_hours(3));
-    let prizes = draft.prizes.unwrap();
+    let PrizeList::New(prizes) = draft.prizes else {
+        panic!("a new draft has new prizes");
+    };
     assert_eq!(
         (prizes[0].library_id, prizes[0].name.as_str()),
         (Some(PrizeId(1)), "Mug")
@@ -197,7 +199,7 @@ fn every_faulty_field_is_named_at_once() {
 fn a_title_is_one_line_of_1_to_100_characters() {
     for good in ["x", "福袋", &"🎁".repeat(100)] {
         assert!(
-            check(form_with(json!({ "title": good })), None).is_ok(),
+            check(form_with(&json!({ "title": good })), None).is_ok(),
             "{good}"
         );
     }
@@ -209,7 +211,7 @@ fn a_title_is_one_line_of_1_to_100_characters() {
         ("  ", "empty"),
         (&"🎁".repeat(101), "100"),
     ] {
-        let errors = check(form_with(json!({ "title": bad })), None).unwrap_err();
+        let errors = check(form_with(&json!({ "title": bad })), None).unwrap_err();
         assert!(errors.faults()[0].message.contains(fault), "{bad:?}");
     }
 }
@@ -217,7 +219,7 @@ fn a_title_is_one_line_of_1_to_100_characters() {
 #[test]
 fn prizes_are_bounded_in_kinds_and_in_number() {
     let prize = json!({"name": "a", "kind": "virtual", "quantity": 1000});
-    let prizes = |count| form_with(json!({ "prizes": vec![prize.clone(); count] }));
+    let prizes = |count| form_with(&json!({ "prizes": vec![prize.clone(); count] }));
 
     assert_eq!(check(prizes(10), None).unwrap().winner_count, 10_000);
     assert_eq!(faulty_fields(prizes(11)), ["prizes"]);
@@ -225,7 +227,7 @@ fn prizes_are_bounded_in_kinds_and_in_number() {
     assert_eq!(faulty_fields(prizes(101)), ["prizes"]);
     let twice = json!([{"prizeId": 1, "quantity": 1}, {"prizeId": "1", "quantity": 1}]);
     assert_eq!(
-        faulty_fields(form_with(json!({ "prizes": twice }))),
+        faulty_fields(form_with(&json!({ "prizes": twice }))),
         ["prizes[1].prizeId"]
     );
 }
@@ -234,7 +236,7 @@ fn prizes_are_bounded_in_kinds_and_in_number() {
 fn draw_at_stands_in_place_of_the_countdown_5_s_to_30_days_ahead() {
     let draw_at = |seconds| {
         let draw_at = seconds_from_now(seconds);
-        form_with(json!({ "countdownSeconds": null, "drawAt": draw_at }))
+        form_with(&json!({ "countdownSeconds": null, "drawAt": draw_at }))
     };
 
     for good in [5, 25 * 86_400, 30 * 86_400] {
@@ -245,7 +247,7 @@ fn draw_at_stands_in_place_of_the_countdown_5_s_to_30_days_ahead() {
     for bad in [-1, 0, 4, 30 * 86_400 + 1] {
         assert_eq!(faulty_fields(draw_at(bad)), ["drawAt"]);
     }
-    let both = form_with(json!({ "drawAt": seconds_from_now(60) }));
+    let both = form_with(&json!({ "drawAt": seconds_from_now(60) }));
     assert_eq!(faulty_fields(both), ["drawAt"]);
     let mut started_too_late = draw_at(60);
     started_too_late["startAt"] = json!(seconds_from_now(56));
@@ -258,7 +260,7 @@ fn a_change_keeps_what_it_leaves_out_and_null_clears() {
 
     let renamed = check(json!({ "title": "Sunday bag" }), Some(&activity)).unwrap();
     assert_eq!(renamed.title, "Sunday bag");
-    assert_eq!(renamed.prizes, None);
+    assert_eq!(renamed.prizes, PrizeList::Unchanged);
     assert_eq!(renamed.winner_count, 3);
     assert_eq!(renamed.conditions, activity.conditions);
     assert_eq!(renamed.countdown, activity.countdown);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sea_orm::DatabaseConnection;
 use secrecy::ExposeSecret;
 
-use super::{error::AppError, services::Services};
+use super::error::AppError;
 use crate::{
     infra::{
         broker::{Broker, BrokerOptions},
@@ -54,22 +54,13 @@ impl Connections {
         })
     }
 
-    /// Starts what keeps the connections alive, and the relay, which outlives the workers.
-    pub(super) fn spawn(&self, ground: &Supervisor, services: &Services) {
+    /// Starts what keeps the connections alive; it ends last.
+    pub(super) fn spawn(&self, ground: &Supervisor) {
         let stop = ground.stop_token();
         let broker = self.broker.clone();
         ground.spawn("broker", {
-            // The relay publishes once more after the stop, so the connection ends behind it.
-            let relay = Arc::clone(&services.relay);
             let stop = stop.clone();
-            async move {
-                let closing = tokio_util::sync::CancellationToken::new();
-                let relaying = async {
-                    relay.run(stop).await;
-                    closing.cancel();
-                };
-                tokio::join!(broker.run(closing.clone()), relaying);
-            }
+            async move { broker.run(stop).await }
         });
         let clock = Arc::clone(&self.clock);
         ground.spawn("database clock", async move { clock.run(stop).await });

@@ -12,6 +12,8 @@ mod workers;
 pub use demo::demo;
 pub use error::AppError;
 
+use std::time::Duration;
+
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use self::{connections::Connections, server::PublicServer, services::Services, watch::Watches};
@@ -33,34 +35,32 @@ pub async fn serve(settings: Settings) -> Result<(), AppError> {
     let metrics = MetricsPage::install()?;
     let connections = Connections::open(&settings)?;
     let readiness = Readiness::new();
-    let ground = Supervisor::default();
-    let workers = Supervisor::default();
+    let stages = Stages::default();
 
     let watches = Watches::new(&connections);
     watches.register(&readiness);
-    let services = Services::new(&settings, &connections, &workers);
+    let services = Services::new(&settings, &connections, &stages.workers);
     let health = HealthKit {
         readiness: readiness.clone(),
-        metrics,
+        metrics: metrics.clone(),
     };
-    let server = PublicServer::bind(&settings, &services, health)?;
-    watches.spawn(&ground);
-    connections.spawn(&ground, &services);
-    let server = server.spawn();
+    let server = PublicServer::bind(&settings, &services, health)?.spawn();
+    watches.spawn(&stages.ground);
+    connections.spawn(&stages.ground);
+    let upkeep = metrics.run_upkeep(stages.ground.stop_token());
+    stages.ground.spawn("metrics upkeep", upkeep);
 
     let outcome = tokio::select! {
-        outcome = run(&settings, &connections, &services, &workers, &readiness) => outcome,
+        outcome = run(&settings, &connections, &services, &stages, &readiness) => outcome,
         () = server.failed() => Err(AppError::TaskEnded),
+        () = stages.failed() => Err(AppError::TaskEnded),
         () = signals.received() => Ok(()),
-        () = ground.stop_token().cancelled_owned() => Err(AppError::TaskEnded),
-        () = workers.stop_token().cancelled_owned() => Err(AppError::TaskEnded),
     };
 
     tracing::info!("stopping");
     readiness.mark_stopping();
     let grace = settings.server.shutdown_grace_secs.duration();
-    let in_time =
-        server.stop(grace).await & workers.shut_down(grace).await & ground.shut_down(grace).await;
+    let in_time = server.stop(grace).await & stages.stop(grace).await;
     connections.close().await;
     if !in_time {
         return Err(AppError::StoppedInTheMiddle);
@@ -74,13 +74,40 @@ async fn run(
     settings: &Settings,
     connections: &Connections,
     services: &Services,
-    workers: &Supervisor,
+    stages: &Stages,
     readiness: &Readiness,
 ) -> Result<(), AppError> {
     startup::reach_dependencies(settings, connections).await?;
-    workers::spawn(settings, connections, services, workers);
+    workers::spawn_relay(services, &stages.relay);
+    workers::spawn(settings, connections, services, &stages.workers);
     readiness.mark_ready();
     std::future::pending().await
+}
+
+/// The background tasks by when they stop: each stage may still need the ones below it.
+#[derive(Default)]
+struct Stages {
+    workers: Supervisor,
+    relay: Supervisor,
+    ground: Supervisor,
+}
+
+impl Stages {
+    /// Resolves when a task has ended by itself.
+    async fn failed(&self) {
+        tokio::select! {
+            () = self.workers.stop_token().cancelled_owned() => (),
+            () = self.relay.stop_token().cancelled_owned() => (),
+            () = self.ground.stop_token().cancelled_owned() => (),
+        }
+    }
+
+    /// Stops one stage after the other; `false` when one of them did not end within `grace`.
+    async fn stop(self, grace: Duration) -> bool {
+        self.workers.shut_down(grace).await
+            & self.relay.shut_down(grace).await
+            & self.ground.shut_down(grace).await
+    }
 }
 
 /// Brings the schema up to date, waiting for nobody.

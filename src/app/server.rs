@@ -49,7 +49,7 @@ impl PublicServer {
             vec![
                 http_server(server, server.bind, "api", public)?,
                 http_server(server, ops_bind, "ops", move |config| {
-                    health.configure(config)
+                    health.configure(config);
                 })?,
             ]
         } else {

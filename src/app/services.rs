@@ -59,7 +59,7 @@ impl Services {
                 db: connections.db.clone(),
                 activities: activities.clone(),
                 clock: Arc::clone(&connections.clock),
-                mysql_concurrency: settings.limits.mysql_concurrency,
+                mysql_concurrency: settings.limits.mysql_concurrency.get(),
             }),
             joins,
             join_tasks: Arc::new(Mutex::new(Some(join_tasks))),

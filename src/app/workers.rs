@@ -65,6 +65,13 @@ pub(super) fn spawn(
     );
 }
 
+/// Starts the relay, which outlives the workers: it works off what they leave in the outbox.
+pub(super) fn spawn_relay(services: &Services, relaying: &Supervisor) {
+    let relay = Arc::clone(&services.relay);
+    let stop = relaying.stop_token();
+    relaying.spawn("outbox relay", async move { relay.run(stop).await });
+}
+
 fn sweeper_deps(services: &Services) -> SweeperDeps {
     SweeperDeps {
         activities: services.activities.clone(),

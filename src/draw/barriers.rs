@@ -1,7 +1,12 @@
 //! Waits until everything that was in the stream at drawAt has been handled.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
+use parking_lot::Mutex;
+use tokio::sync::Mutex as AsyncMutex;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -28,9 +33,13 @@ pub(super) enum Drained {
 
 /// Sends barriers through the partitions and watches them pass.
 pub(super) struct Barriers {
-    pub(super) broker: Broker,
-    pub(super) candidates: CandidateService,
-    pub(super) settings: DrawSettings,
+    broker: Broker,
+    candidates: CandidateService,
+    settings: DrawSettings,
+    /// Passes that wait for the next message of their partition.
+    waiting: Mutex<BTreeMap<u16, Vec<BarrierPass>>>,
+    /// Held by whoever sends what waits.
+    sending: AsyncMutex<()>,
 }
 
 /// One wait for the stream.
@@ -46,6 +55,47 @@ struct Wait<'a> {
 }
 
 impl Barriers {
+    pub(super) fn new(
+        broker: Broker,
+        candidates: CandidateService,
+        settings: DrawSettings,
+    ) -> Self {
+        Self {
+            broker,
+            candidates,
+            settings,
+            waiting: Mutex::default(),
+            sending: AsyncMutex::default(),
+        }
+    }
+
+    /// Sends a pass through each of the partitions. Draws that ask while a message is under way
+    /// share the next one.
+    ///
+    /// Each is a new message: a partition ignores a barrier that it gets a second time.
+    async fn send(&self, pass: BarrierPass, partitions: &[u16]) {
+        {
+            let mut waiting = self.waiting.lock();
+            for partition in partitions {
+                waiting.entry(*partition).or_default().push(pass);
+            }
+        }
+        let _sending = self.sending.lock().await;
+        // Empty when the one before has taken ours along.
+        let taken = std::mem::take(&mut *self.waiting.lock());
+        let messages = taken.into_iter().map(|(partition, passes)| {
+            let message = StreamMessage::Barrier { passes };
+            message.into_outgoing(partition, Uuid::now_v7().to_string())
+        });
+        let results = self.broker.publish_all(messages.collect()).await;
+        for error in results.into_iter().filter_map(Result::err) {
+            tracing::debug!(
+                error = &error as &dyn std::error::Error,
+                "a barrier was not sent, it is repeated"
+            );
+        }
+    }
+
     /// How often unanswered barriers are repeated and the stream is looked at.
     const REPEAT_EVERY: Duration = Duration::from_secs(1);
     const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -90,24 +140,12 @@ impl Barriers {
 
 impl Wait<'_> {
     /// Sends a barrier to each partition that has not passed one; returns when to do so again.
-    ///
-    /// Each is a new message: a partition ignores a barrier that it gets a second time.
     async fn ask(&self) -> Instant {
         let pass = BarrierPass {
             activity_id: self.lease.activity_id(),
             draw_token: self.lease.token(),
         };
-        let messages = self.missing.iter().map(|partition| {
-            let message = StreamMessage::Barrier { passes: vec![pass] };
-            message.into_outgoing(*partition, Uuid::now_v7().to_string())
-        });
-        let results = self.barriers.broker.publish_all(messages.collect()).await;
-        for error in results.into_iter().filter_map(Result::err) {
-            tracing::debug!(
-                error = &error as &dyn std::error::Error,
-                "a barrier was not sent, it is repeated"
-            );
-        }
+        self.barriers.send(pass, &self.missing).await;
         Instant::now() + Barriers::REPEAT_EVERY
     }
 

@@ -14,7 +14,7 @@ use crate::{
         self, Activity, Actor, Status, audit,
         drawing::{self, FinalFigures},
     },
-    candidate::{self, Selection},
+    candidate::{self, PoolCount, Selection},
     infra::{
         mysql::TransactionRetry,
         outbox::{Entry, Outbox},
@@ -33,10 +33,16 @@ pub(super) struct Settlement<'a> {
 }
 
 impl<'a> Settlement<'a> {
-    pub(super) fn of(lease: &'a DrawLease, activity: &'a Activity, selection: &Selection) -> Self {
+    pub(super) fn of(
+        lease: &'a DrawLease,
+        activity: &'a Activity,
+        selection: &Selection,
+        counts: &PoolCount,
+    ) -> Self {
         let seats = seats::assign(&activity.prizes, &selection.ranked);
         let figures = FinalFigures {
             joined_count: selection.joined_count,
+            rejected_count: rejected(counts),
             eligible_count: selection.eligible_count,
             cutoff_score: seats.last().map(|seat| seat.score),
         };
@@ -106,6 +112,7 @@ impl<'a> Settlement<'a> {
         let detail = json!({
             "winnerCount": self.seats.len(),
             "joinedCount": self.figures.joined_count,
+            "rejectedCount": self.figures.rejected_count,
             "eligibleCount": self.figures.eligible_count,
             "drawToken": token,
         });
@@ -171,4 +178,8 @@ impl<'a> Settlement<'a> {
             None => Err(error),
         }
     }
+}
+
+fn rejected(counts: &PoolCount) -> u64 {
+    counts.blocked + counts.cooldown + counts.duplicate_device + counts.invalid
 }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use rand::RngExt;
 use tokio_util::sync::CancellationToken;
 
 use super::{Begun, DrawError, DrawOutcome, DrawService};
@@ -81,20 +80,13 @@ impl DrawConsumer {
     }
 
     async fn begin(&self, id: ActivityId) -> Result<Next, DrawError> {
-        // A stop must not cut a claim in two, but it must end the wait for a place.
-        let begun = match self.draws.begin_if_free(id).await? {
-            Begun::Busy => return Ok(Next::Wait(Self::crowded_pause())),
-            begun => begun,
-        };
-        Ok(match begun {
+        Ok(match self.draws.begin(id).await? {
+            // Its clock was a moment ahead of the row's.
             Begun::Refused(DrawOutcome::NotDue) => Next::Wait(Duration::from_millis(1)),
-            Begun::Started | Begun::Refused(_) | Begun::Busy => Next::Settled,
+            Begun::Started | Begun::Refused(_) => Next::Settled,
+            // There was no place until the stop.
+            Begun::Busy => Next::Wait(Self::RETRY_PAUSE),
         })
-    }
-
-    /// Spreads the waiting ones, so that they do not all look at once.
-    fn crowded_pause() -> Duration {
-        Duration::from_millis(rand::rng().random_range(10..40))
     }
 }
 

@@ -80,7 +80,7 @@ mod tests {
     impl Scene {
         fn new() -> Self {
             let now = Instant::now();
-            let timer = DrainTimer::start(Duration::from_secs(30), Duration::from_secs(300), now);
+            let timer = DrainTimer::start(Duration::from_secs(30), Duration::from_mins(5), now);
             Self { now, timer }
         }
 

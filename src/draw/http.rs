@@ -8,8 +8,8 @@ use serde_json::json;
 
 use super::DrawService;
 use crate::{
-    activity::Status,
-    http::{Endpoint, Operator, PathId, Problem},
+    activity::{Actor, Status},
+    http::{Endpoint, Operator, PathId, Problem, RequestId},
     kernel::ActivityId,
 };
 
@@ -29,8 +29,9 @@ async fn draw(
         .pending_draw_at()
         .is_some_and(|draw_at| draw_at <= state.now);
     if is_due {
-        tracing::info!(activity.id = %id, user.id = %operator.user_id(), "draw asked for");
-        draws.wake(id);
+        let request_id = RequestId::current().map_or_else(String::new, |id| id.to_string());
+        let actor = Actor::user(operator.user_id(), request_id);
+        draws.wake(id, &actor).await?;
         return Ok(HttpResponse::Accepted().json(json!({ "status": "accepted" })));
     }
     Err(match state.status {

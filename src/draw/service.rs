@@ -18,10 +18,10 @@ use super::{
 };
 use crate::{
     activity::{
-        self, Activity, Status,
+        self, Activity, Actor, Status, audit,
         drawing::{self, DrawState},
     },
-    candidate::{CandidateService, Selection, SelectionPath},
+    candidate::{CandidateService, PoolCount, Selection, SelectionPath},
     infra::{broker::Broker, mysql::TransactionRetry, outbox::Outbox, redis::Redis},
     kernel::{self, ActivityId, Supervisor, Timestamp},
     settings::DrawSettings,
@@ -82,6 +82,13 @@ struct Shared {
     permits: Arc<Semaphore>,
 }
 
+/// An activity about which nothing changes any more, and what follows from its rows.
+struct Frozen {
+    activity: Activity,
+    selection: Selection,
+    counts: PoolCount,
+}
+
 enum Claim {
     Granted(DrawLease),
     Refused(DrawOutcome),
@@ -89,17 +96,13 @@ enum Claim {
 
 /// What is settled once the activity is frozen.
 enum Prepared {
-    Selected(Box<Activity>, Selection),
+    Selected(Box<Frozen>),
     Ended(DrawOutcome),
 }
 
 impl DrawService {
     pub fn new(deps: DrawDeps) -> Self {
-        let barriers = Barriers {
-            broker: deps.broker,
-            candidates: deps.candidates.clone(),
-            settings: deps.settings.clone(),
-        };
+        let barriers = Barriers::new(deps.broker, deps.candidates.clone(), deps.settings.clone());
         Self {
             shared: Arc::new(Shared {
                 permits: Arc::new(Semaphore::new(deps.settings.concurrency.get())),
@@ -125,12 +128,15 @@ impl DrawService {
         }
     }
 
-    /// Waits for a free place, claims the draw, and runs the rest of it in the background.
+    /// Waits for a free place, claims the draw, and runs the rest of it in the background; busy when
+    /// a stop of the process was requested before there was a place.
     pub async fn begin(&self, id: ActivityId) -> Result<Begun, DrawError> {
-        // Fails only when it is closed, which it never is.
-        match Arc::clone(&self.shared.permits).acquire_owned().await {
-            Ok(permit) => self.begin_with(id, permit).await,
-            Err(_) => Ok(Begun::Busy),
+        let place = Arc::clone(&self.shared.permits).acquire_owned();
+        // A stop ends the wait, but never cuts a claim in two.
+        let stop = self.shared.supervisor.stop_token();
+        match stop.run_until_cancelled(place).await {
+            Some(Ok(permit)) => self.begin_with(id, permit).await,
+            Some(Err(_)) | None => Ok(Begun::Busy),
         }
     }
 
@@ -163,8 +169,12 @@ impl DrawService {
         Ok(Begun::Started)
     }
 
-    /// Begins the draw in the background without waiting for the claim.
-    pub(super) fn wake(&self, id: ActivityId) {
+    /// Begins the draw in the background, without waiting for the claim, because `actor` asked.
+    pub(super) async fn wake(&self, id: ActivityId, actor: &Actor) -> Result<(), DrawError> {
+        let entry = actor.did("activity.draw_asked", id, None);
+        audit::record(&self.shared.db, &entry)
+            .await
+            .map_err(db_error("record who asked for the draw", id))?;
         let service = self.clone();
         drop(self.shared.supervisor.spawn_once(async move {
             if let Err(error) = service.begin(id).await {
@@ -172,6 +182,7 @@ impl DrawService {
                 tracing::warn!(error, activity.id = %id, "draw not begun, the sweeper will");
             }
         }));
+        Ok(())
     }
 
     /// Where an activity is on its way to the draw.
@@ -279,9 +290,7 @@ impl Shared {
             None => Ok(DrawOutcome::LostLease),
             Some(Err(error)) => Err(error),
             Some(Ok(Prepared::Ended(outcome))) => Ok(outcome),
-            Some(Ok(Prepared::Selected(activity, selection))) => {
-                self.settle(lease, &activity, &selection).await
-            }
+            Some(Ok(Prepared::Selected(frozen))) => self.settle(lease, &frozen).await,
         }
     }
 
@@ -308,7 +317,16 @@ impl Shared {
             .select(&activity, activity.winner_count)
             .await
             .map_err(DrawError::Selection)?;
-        Ok(Prepared::Selected(Box::new(activity), selection))
+        let counts = self
+            .candidates
+            .pool_count(id)
+            .await
+            .map_err(DrawError::Selection)?;
+        Ok(Prepared::Selected(Box::new(Frozen {
+            activity,
+            selection,
+            counts,
+        })))
     }
 
     async fn drain(&self, lease: &DrawLease) -> Drained {
@@ -339,15 +357,15 @@ impl Shared {
         }
     }
 
-    async fn settle(
-        &self,
-        lease: &DrawLease,
-        activity: &Activity,
-        selection: &Selection,
-    ) -> Result<DrawOutcome, DrawError> {
+    async fn settle(&self, lease: &DrawLease, frozen: &Frozen) -> Result<DrawOutcome, DrawError> {
+        let Frozen {
+            activity,
+            selection,
+            counts,
+        } = frozen;
         let id = activity.id;
-        let draw_at = activity.draw_at.ok_or(DrawError::Unscheduled(id))?;
-        let settlement = Settlement::of(lease, activity, selection);
+        let due_at = activity.draw_at.ok_or(DrawError::Unscheduled(id))?;
+        let settlement = Settlement::of(lease, activity, selection, counts);
         if settlement.winner_count() < selection.ranked.len() {
             return Err(DrawError::PrizesMissing(id));
         }
@@ -360,7 +378,7 @@ impl Shared {
         };
         kernel::step("draw.committed");
         self.outbox.wake();
-        report(lease, &settlement, selection.path, drawn_at, draw_at);
+        report(lease, &settlement, selection.path, drawn_at, due_at);
         Ok(DrawOutcome::Drawn)
     }
 
@@ -417,10 +435,10 @@ fn report(
     settlement: &Settlement<'_>,
     path: SelectionPath,
     drawn_at: Timestamp,
-    draw_at: Timestamp,
+    due_at: Timestamp,
 ) {
     let path = path.as_str();
-    let lateness = (drawn_at - draw_at).to_std().unwrap_or_default();
+    let lateness = (drawn_at - due_at).to_std().unwrap_or_default();
     let duration = lease.claimed_at().elapsed();
     metrics::draw_lateness(lateness);
     metrics::draw_committed(path, duration);

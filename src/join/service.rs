@@ -192,7 +192,9 @@ impl JoinService {
         let redis = &self.0.redis;
         // The mark first: it may go as soon as the participation is there.
         let is_marked = marks::is_marked(redis, &self.0.unset_marks, activity_id, user_id).await;
-        let state = self.0.candidates.participant(activity_id, user_id).await?;
+        // Large, because of the way it takes when Redis has nothing.
+        let read = Box::pin(self.0.candidates.participant(activity_id, user_id));
+        let state = read.await?;
         Ok(match (state, is_marked) {
             (Some(state), _) => {
                 let now = self.0.clock.estimate().map(|time| time.at);

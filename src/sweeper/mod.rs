@@ -5,7 +5,7 @@ mod steps;
 
 use std::{error::Error, time::Duration};
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 use rand::RngExt;
 use tokio_util::sync::CancellationToken;
 
@@ -19,6 +19,8 @@ pub type StepError = Box<dyn Error + Send + Sync>;
 /// One small task: no input, safe to repeat, bounded; tells how much it found and did.
 pub struct Step {
     pub name: &'static str,
+    /// Sweeps from one run to the next.
+    every: u32,
     run: Box<dyn Fn() -> BoxFuture<'static, Result<usize, StepError>> + Send + Sync>,
 }
 
@@ -32,7 +34,20 @@ impl Step {
             let work = run();
             Box::pin(async move { work.await.map_err(Into::into) })
         });
-        Self { name, run }
+        Self {
+            name,
+            every: 1,
+            run,
+        }
+    }
+
+    /// For what need not be looked at in each sweep.
+    #[must_use]
+    pub fn every(self, sweeps: u32) -> Self {
+        Self {
+            every: sweeps,
+            ..self
+        }
     }
 
     /// Runs it once.
@@ -55,16 +70,17 @@ impl Sweeper {
         }
     }
 
-    /// Sweeps until `stop`, which is looked at between two steps.
+    /// Sweeps until `stop`, which is looked at between two runs of a step. A step that takes long
+    /// holds none of the others up.
     pub async fn run(&self, stop: CancellationToken) {
+        join_all(self.steps.iter().map(|step| self.repeat(step, &stop))).await;
+    }
+
+    async fn repeat(&self, task: &Step, stop: &CancellationToken) {
         while !stop.is_cancelled() {
-            for step in &self.steps {
-                if stop.is_cancelled() {
-                    return;
-                }
-                sweep(step).await;
-            }
-            let pause = self.interval.mul_f64(rand::rng().random_range(0.8..1.2));
+            sweep(task).await;
+            let jitter = rand::rng().random_range(0.8..1.2);
+            let pause = (self.interval * task.every).mul_f64(jitter);
             let pause = tokio::time::sleep(pause);
             if stop.run_until_cancelled(pause).await.is_none() {
                 return;

@@ -35,7 +35,7 @@ pub fn steps(deps: &SweeperDeps) -> Vec<Step> {
         step("due_draws", draws, |draws| async move {
             draws.begin_due(DRAWS_AT_ONCE).await
         }),
-        step("overdue_draws", draws, alarm_overdue),
+        step("overdue_draws", draws, alarm_overdue).every(10),
         step("scheduled_openings", activities, |activities| async move {
             activities.open_scheduled().await
         }),
@@ -50,7 +50,8 @@ pub fn steps(deps: &SweeperDeps) -> Vec<Step> {
         }),
         step("reconcile_counters", candidates, |candidates| async move {
             candidates.reconcile_counters().await
-        }),
+        })
+        .every(10),
     ]
 }
 

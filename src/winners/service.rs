@@ -1,6 +1,6 @@
 //! Results and lists of winners, from this process's memory.
 
-use std::{num::NonZeroUsize, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use moka::future::Cache;
 use rand::RngExt;
@@ -20,7 +20,7 @@ pub struct WinnerDeps {
     pub activities: ActivityService,
     pub clock: Arc<DatabaseClock>,
     /// Reads of `MySQL` at the same time.
-    pub mysql_concurrency: NonZeroUsize,
+    pub mysql_concurrency: usize,
 }
 
 /// Tells who won. Cheap to clone.
@@ -47,7 +47,7 @@ impl WinnerService {
     const JITTER_MS: u64 = 1_000;
 
     pub fn new(deps: WinnerDeps) -> Self {
-        let reads = Semaphore::new(deps.mysql_concurrency.get());
+        let reads = Semaphore::new(deps.mysql_concurrency);
         let lists = Cache::builder()
             .max_capacity(Self::LISTS_KEPT)
             .time_to_idle(Self::LIST_IDLE)

@@ -6,6 +6,8 @@ mod admission;
 #[cfg(test)]
 mod broker;
 #[cfg(test)]
+mod draw;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod proxy;

@@ -29,7 +29,7 @@ const COUNTDOWN_SECS: u64 = 15;
 const CONCURRENCY: usize = 64;
 const POLL: Duration = Duration::from_millis(100);
 /// A join is settled, and a due bag drawn, long before this.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// One giveaway from its draft to its winners.
 pub(super) struct Story {

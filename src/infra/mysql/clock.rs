@@ -51,6 +51,16 @@ impl Sample {
                 .mul_f64(Self::DRIFT)
     }
 
+    /// Whether both can be true: not so once a clock was set, or the machine was suspended, between
+    /// the two.
+    fn agrees_with(&self, newer: &Self) -> bool {
+        let expected = self.read(newer.taken_at);
+        let apart = (newer.database_at - expected.at).abs();
+        apart
+            .to_std()
+            .is_ok_and(|apart| apart <= expected.uncertainty + newer.half_width)
+    }
+
     fn read(&self, now: Instant) -> DatabaseTime {
         let elapsed = now.saturating_duration_since(self.taken_at);
         DatabaseTime {
@@ -62,8 +72,8 @@ impl Sample {
 
 /// The offset between this process's monotonic clock and `NOW(3)`, kept by sampling.
 ///
-/// The best of the last ten samples counts, so one slow answer does no harm and a clock that was
-/// set on the database's machine is followed within ten samples.
+/// The best of the last ten samples counts, so one slow answer does no harm; a sample that
+/// contradicts older ones, because a clock was set, drops them.
 pub struct DatabaseClock {
     db: DatabaseConnection,
     samples: Mutex<VecDeque<Sample>>,
@@ -73,8 +83,6 @@ impl DatabaseClock {
     const KEPT: usize = 10;
     const SAMPLE_EVERY: Duration = Duration::from_secs(1);
     const SAMPLE_TIMEOUT: Duration = Duration::from_millis(1_500);
-    /// Above this a fresh sample is taken before answering.
-    const COMFORTABLE: Duration = Duration::from_millis(250);
     /// Above this there is no answer.
     const USABLE: Duration = Duration::from_secs(1);
 
@@ -85,33 +93,26 @@ impl DatabaseClock {
         }
     }
 
-    /// What the database's clock shows now; asks the database only when the estimate is poor.
+    /// What the database's clock shows now; asks the database only when nothing usable is known.
     pub async fn now(&self) -> Result<DatabaseTime, ClockUncertain> {
-        let comfortable = self
-            .estimate()
-            .filter(|time| time.uncertainty <= Self::COMFORTABLE);
-        if let Some(time) = comfortable {
+        if let Some(time) = self.estimate() {
             return Ok(time);
         }
         if let Err(error) = self.sample().await {
-            tracing::warn!(
-                error = &error as &dyn std::error::Error,
-                "cannot read the database's clock"
-            );
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "cannot read the database's clock");
         }
-        self.estimate()
-            .filter(|time| time.uncertainty <= Self::USABLE)
-            .ok_or(ClockUncertain)
+        self.estimate().ok_or(ClockUncertain)
     }
 
-    /// The best estimate at hand, without I/O.
+    /// The best estimate at hand, without I/O; `None` when it is more than a second wide.
     pub fn estimate(&self) -> Option<DatabaseTime> {
         let now = Instant::now();
         let samples = self.samples.lock();
         let best = samples
             .iter()
             .min_by_key(|sample| sample.uncertainty(now))?;
-        Some(best.read(now))
+        Some(best.read(now)).filter(|time| time.uncertainty <= Self::USABLE)
     }
 
     /// Takes a sample each second until `stop`.
@@ -147,6 +148,7 @@ impl DatabaseClock {
             half_width: round_trip / 2 + half_millisecond,
         };
         let mut samples = self.samples.lock();
+        samples.retain(|older| older.agrees_with(&sample));
         if samples.len() == Self::KEPT {
             samples.pop_front();
         }
@@ -158,6 +160,20 @@ impl DatabaseClock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sample_contradicts_those_from_before_a_clock_was_set() {
+        let taken_at = Instant::now();
+        let sample = |secs: u64, shown_ms: i64| Sample {
+            database_at: Timestamp::UNIX_EPOCH + TimeDelta::milliseconds(shown_ms),
+            taken_at: taken_at + Duration::from_secs(secs),
+            half_width: Duration::from_millis(2),
+        };
+
+        assert!(sample(0, 0).agrees_with(&sample(1, 1_004)));
+        assert!(!sample(0, 0).agrees_with(&sample(1, 1_100)));
+        assert!(!sample(0, 0).agrees_with(&sample(1, 900)));
+    }
 
     #[test]
     fn an_old_sample_grows_uncertain_with_its_age() {

@@ -192,8 +192,8 @@ impl Relay {
                 }),
             }
         }
-        let (published, projected) = tokio::join!(self.publish(publishes), join_all(projections));
-        outcomes.extend(published);
+        let (sent, projected) = tokio::join!(self.publish(publishes), join_all(projections));
+        outcomes.extend(sent);
         outcomes.extend(projected);
         outcomes
     }

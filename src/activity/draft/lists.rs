@@ -1,0 +1,172 @@
+//! The prizes and tasks of a draft.
+
+use std::collections::HashSet;
+
+use super::{
+    super::{
+        Task, check,
+        form::{PrizeForm, TaskForm},
+    },
+    Checker, DraftPrize, PrizeList,
+};
+use crate::kernel::PrizeId;
+
+const PRIZES_MAX: usize = 100;
+const QUANTITY_MAX: u64 = 1_000;
+const WINNERS_MAX: u32 = 10_000;
+const TASKS_MAX: usize = 20;
+const TASK_ID_MAX_CHARS: usize = 64;
+
+impl Checker<'_> {
+    pub(super) fn prizes(&mut self) -> Option<PrizeList> {
+        let form = self.form;
+        let Some(forms) = &form.prizes else {
+            if self.base.is_none() {
+                self.errors.add("prizes", "this field is required");
+                return None;
+            }
+            return Some(PrizeList::Unchanged);
+        };
+        if forms.is_empty() || forms.len() > PRIZES_MAX {
+            let message = format!("there are 1 to {PRIZES_MAX} kinds of prizes");
+            self.errors.add("prizes", message);
+            return None;
+        }
+        let mut seen = HashSet::new();
+        let checked: Vec<Option<DraftPrize>> = forms
+            .iter()
+            .enumerate()
+            .map(|(index, form)| self.prize(index, form, &mut seen))
+            .collect();
+        let prizes: Vec<DraftPrize> = checked.into_iter().collect::<Option<_>>()?;
+        let winner_count: u32 = prizes.iter().map(|prize| prize.quantity).sum();
+        if winner_count > WINNERS_MAX {
+            let message = format!("an activity has at most {WINNERS_MAX} winners in all");
+            self.errors.add("prizes", message);
+        }
+        Some(PrizeList::New(prizes))
+    }
+
+    fn prize(
+        &mut self,
+        index: usize,
+        form: &PrizeForm,
+        seen: &mut HashSet<PrizeId>,
+    ) -> Option<DraftPrize> {
+        let at = |field: &str| format!("prizes[{index}].{field}");
+        let quantity: Option<u64> =
+            check::required(&form.quantity, at("quantity"), &mut self.errors);
+        let quantity = check::within(quantity, 1..=QUANTITY_MAX, at("quantity"), &mut self.errors);
+        let prize = if form.prize_id.has_value() {
+            self.library_prize(form, seen, &at)
+        } else {
+            self.private_prize(form, &at)
+        };
+        let mut prize = prize?;
+        prize.quantity = u32::try_from(quantity?).ok()?;
+        Some(prize)
+    }
+
+    fn library_prize(
+        &mut self,
+        form: &PrizeForm,
+        seen: &mut HashSet<PrizeId>,
+        at: &impl Fn(&str) -> String,
+    ) -> Option<DraftPrize> {
+        let own = [
+            ("name", &form.name),
+            ("kind", &form.kind),
+            ("image", &form.image),
+        ];
+        for (name, field) in own {
+            if field.has_value() {
+                self.errors
+                    .add(at(name), "a prize with a prizeId has this in the library");
+            }
+        }
+        let id: PrizeId = form.prize_id.read(at("prizeId"), &mut self.errors)?;
+        if !seen.insert(id) {
+            self.errors
+                .add(at("prizeId"), "this prize stands in the list twice");
+        }
+        let Some(prize) = self.circumstances.library.get(&id) else {
+            self.errors
+                .add(at("prizeId"), "there is no such prize in the library");
+            return None;
+        };
+        Some(DraftPrize {
+            library_id: Some(id),
+            name: prize.name.clone(),
+            kind: prize.kind,
+            image: prize.image.clone(),
+            quantity: 0,
+        })
+    }
+
+    fn private_prize(
+        &mut self,
+        form: &PrizeForm,
+        at: &impl Fn(&str) -> String,
+    ) -> Option<DraftPrize> {
+        let errors = &mut self.errors;
+        let name = check::required(&form.name, at("name"), errors);
+        let name = check::line(name, at("name"), check::TITLE_MAX_CHARS, errors);
+        let kind = check::required(&form.kind, at("kind"), errors);
+        let kind = check::prize_kind(kind, at("kind"), errors);
+        let image = form.image.read(at("image"), errors);
+        let image = check::line(image, at("image"), check::IMAGE_MAX_CHARS, errors);
+        Some(DraftPrize {
+            library_id: None,
+            name: name?,
+            kind: kind?,
+            image,
+            quantity: 0,
+        })
+    }
+
+    pub(super) fn tasks(&mut self) -> Option<Vec<Task>> {
+        let form = self.form;
+        let Some(forms) = &form.tasks else {
+            return Some(self.base.map_or_else(Vec::new, |base| base.tasks.clone()));
+        };
+        if forms.len() > TASKS_MAX {
+            self.errors
+                .add("tasks", format!("there are at most {TASKS_MAX} tasks"));
+            return None;
+        }
+        let mut seen = HashSet::new();
+        let tasks: Vec<Option<Task>> = forms
+            .iter()
+            .enumerate()
+            .map(|(index, form)| self.task(index, form, &mut seen))
+            .collect();
+        tasks.into_iter().collect()
+    }
+
+    fn task(&mut self, index: usize, form: &TaskForm, seen: &mut HashSet<String>) -> Option<Task> {
+        let at = |field: &str| format!("tasks[{index}].{field}");
+        let errors = &mut self.errors;
+        let task_id: Option<String> = check::required(&form.task_id, at("taskId"), errors);
+        if let Some(task_id) = &task_id {
+            if !is_task_id(task_id) {
+                let fault = format!(
+                    "a task id is 1 to {TASK_ID_MAX_CHARS} characters of A-Z a-z 0-9 _ . -"
+                );
+                errors.add(at("taskId"), fault);
+            } else if !seen.insert(task_id.clone()) {
+                errors.add(at("taskId"), "this task stands in the list twice");
+            }
+        }
+        let title = check::required(&form.title, at("title"), errors);
+        let title = check::line(title, at("title"), check::TITLE_MAX_CHARS, errors);
+        Some(Task {
+            task_id: task_id?,
+            title: title?,
+        })
+    }
+}
+
+fn is_task_id(text: &str) -> bool {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+    (1..=TASK_ID_MAX_CHARS).contains(&text.len()) && text.bytes().all(is_allowed)
+}
