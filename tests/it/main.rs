@@ -2,6 +2,8 @@
 //! `eval "$(scripts/services env)"` by `cargo test --test it`.
 
 #[cfg(test)]
+mod admission;
+#[cfg(test)]
 mod broker;
 #[cfg(test)]
 mod draw;
