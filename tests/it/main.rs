@@ -2,11 +2,17 @@
 //! `eval "$(scripts/services env)"` by `cargo test --test it`.
 
 #[cfg(test)]
+mod api_input;
+#[cfg(test)]
+mod api_rights;
+#[cfg(test)]
 mod broker;
 #[cfg(test)]
 mod draw;
 #[cfg(test)]
 mod harness;
+#[cfg(test)]
+mod life_cycle;
 #[cfg(test)]
 mod proxy;
 #[cfg(test)]
