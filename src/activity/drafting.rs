@@ -12,10 +12,9 @@ use super::{
     events,
     form::ActivityForm,
     library::{self, Ownership, PrizeDraft},
-    new_id::new_id,
     service::{lock, retrying},
 };
-use crate::kernel::{ActivityId, PrizeId, Timestamp, UserId};
+use crate::kernel::{ActivityId, PrizeId, Timestamp, UserId, random_id};
 
 impl ActivityService {
     /// Adds a draft.
@@ -44,7 +43,7 @@ impl ActivityService {
         actor: &Actor,
         now: Timestamp,
     ) -> Result<Arc<ActivityDetail>, ActivityError> {
-        let id = ActivityId(new_id(now));
+        let id = ActivityId(random_id(now));
         let tx = self.begin().await?;
         changes::insert(&tx, id, host_id, draft, &self.inner.candidate)
             .await
@@ -241,7 +240,7 @@ async fn insert_private(
     prize: &DraftPrize,
     now: Timestamp,
 ) -> Result<PrizeId, DbErr> {
-    let prize_id = PrizeId(new_id(now));
+    let prize_id = PrizeId(random_id(now));
     let row = PrizeDraft {
         name: prize.name.clone(),
         kind: prize.kind,

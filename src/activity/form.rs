@@ -2,13 +2,13 @@
 //!
 //! Values are kept as they came, so that the check can name every faulty one at once.
 
-use std::{collections::BTreeMap, fmt};
+use std::fmt;
 
 use serde::{
     Deserialize, Deserializer,
     de::{DeserializeOwned, IgnoredAny},
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{
     http::FieldErrors,
@@ -92,7 +92,7 @@ impl<T> Item<T> {
 /// The fields that no form of this kind has, by name.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(transparent)]
-pub(super) struct UnknownFields(BTreeMap<String, IgnoredAny>);
+pub(super) struct UnknownFields(Map<String, Value>);
 
 impl UnknownFields {
     /// More are not worth the room that they take in the answer.

@@ -16,7 +16,6 @@ mod hot_copy;
 mod http;
 mod library;
 mod model;
-mod new_id;
 mod opening;
 mod prizes;
 mod room_list;
@@ -42,7 +41,6 @@ pub use status::{IllegalTransition, Status, Transition};
 pub use stock::settle_stock;
 pub use store::{
     ActivityFilter, find, find_for_update, list_ids_running_in, list_open_ids, lock_shared,
-    lock_shared_in_rooms,
 };
 
 #[cfg(test)]

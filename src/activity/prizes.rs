@@ -8,10 +8,9 @@ use super::{
     error::db_error,
     form::LibraryPrizeForm,
     library::{self, Ownership, PrizeDraft},
-    new_id::new_id,
     service::retrying,
 };
-use crate::kernel::PrizeId;
+use crate::kernel::{PrizeId, random_id};
 
 impl ActivityService {
     /// The library, newest first, older than `before`.
@@ -40,7 +39,7 @@ impl ActivityService {
         draft: &PrizeDraft,
         actor: &Actor,
     ) -> Result<LibraryPrize, ActivityError> {
-        let id = PrizeId(new_id(self.now().await?));
+        let id = PrizeId(random_id(self.now().await?));
         let tx = self.begin().await?;
         let inserted = library::insert(&tx, id, draft, Ownership::Library).await;
         inserted.map_err(db_error("add a prize"))?;

@@ -68,22 +68,6 @@ pub async fn lock_shared(
     select(conn, &condition, values).await
 }
 
-/// The activities that run (open or drawing) in these rooms, locked like by [`lock_shared`].
-pub async fn lock_shared_in_rooms(
-    conn: &impl ConnectionTrait,
-    rooms: &[RoomId],
-) -> Result<Vec<Activity>, DbErr> {
-    if rooms.is_empty() {
-        return Ok(Vec::new());
-    }
-    let condition = format!(
-        "open_room_id IN {} ORDER BY id LOCK IN SHARE MODE",
-        placeholders(1, rooms.len())
-    );
-    let values = rooms.iter().map(|room| (*room).into()).collect();
-    select(conn, &condition, values).await
-}
-
 /// What a list of activities is narrowed to.
 #[derive(Clone, Debug, Default)]
 pub struct ActivityFilter {

@@ -84,8 +84,12 @@ pub struct BarrierPass {
 
 /// The partition of the stream that carries everything about `user`.
 pub const fn partition_of(user: UserId, partitions: u16) -> u16 {
-    // The remainder is smaller than `partitions`.
-    (mix(user.0) % partitions as u64) as u16
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the remainder is smaller than `partitions`"
+    )]
+    let partition = (mix(user.0) % partitions as u64) as u16;
+    partition
 }
 
 impl StreamMessage {
@@ -239,10 +243,10 @@ impl Item {
     /// A message of the stream that carries this item alone, for the dead-letter queue.
     pub(super) fn to_body(&self) -> Vec<u8> {
         match self {
-            Self::Join(join) => body_of("joins", json!([join.to_json()])),
-            Self::Presence(event) => body_of("presence", json!([event])),
-            Self::Task(event) => body_of("tasks", json!([event])),
-            Self::Unusable { kind, body, .. } => body_of(kind, json!([body])),
+            Self::Join(join) => body_of("joins", &json!([join.to_json()])),
+            Self::Presence(event) => body_of("presence", &json!([event])),
+            Self::Task(event) => body_of("tasks", &json!([event])),
+            Self::Unusable { kind, body, .. } => body_of(kind, &json!([body])),
         }
     }
 
@@ -256,7 +260,7 @@ impl Item {
     }
 }
 
-fn body_of(kind: &str, items: Value) -> Vec<u8> {
+fn body_of(kind: &str, items: &Value) -> Vec<u8> {
     let list = if kind == "joins" { "joins" } else { "events" };
     json!({ "v": VERSION, "kind": kind, list: items })
         .to_string()

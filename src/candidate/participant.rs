@@ -49,7 +49,7 @@ impl ParticipantState {
     pub(super) fn parse(json: &str) -> Option<Self> {
         let stored: StoredState = serde_json::from_str(json).ok()?;
         let eligibility = match &stored.eligibility {
-            Some(word) => Some(Eligibility::parse(word, stored.tasks_finished)?),
+            Some(word) => Some(stored.parse_eligibility(word)?),
             None => None,
         };
         Some(Self {
@@ -75,6 +75,22 @@ struct StoredState {
     tasks_finished: bool,
 }
 
+impl StoredState {
+    fn parse_eligibility(&self, word: &str) -> Option<Eligibility> {
+        [
+            Eligibility::Eligible,
+            Eligibility::Absent,
+            Eligibility::TasksUnfinished,
+            Eligibility::AbsentAndTasksUnfinished,
+            Eligibility::Forfeited {
+                is_finished: self.tasks_finished,
+            },
+        ]
+        .into_iter()
+        .find(|eligibility| eligibility.as_str() == word)
+    }
+}
+
 impl Eligibility {
     const fn is_finished(self) -> bool {
         match self {
@@ -82,20 +98,6 @@ impl Eligibility {
             Self::TasksUnfinished | Self::AbsentAndTasksUnfinished => false,
             Self::Forfeited { is_finished } => is_finished,
         }
-    }
-
-    fn parse(word: &str, tasks_finished: bool) -> Option<Self> {
-        [
-            Self::Eligible,
-            Self::Absent,
-            Self::TasksUnfinished,
-            Self::AbsentAndTasksUnfinished,
-            Self::Forfeited {
-                is_finished: tasks_finished,
-            },
-        ]
-        .into_iter()
-        .find(|eligibility| eligibility.as_str() == word)
     }
 }
 

@@ -33,6 +33,8 @@ struct ShardView {
 enum Doubt {
     #[error("redis cannot be read")]
     Unreadable(#[from] fred::error::Error),
+    #[error("nobody is in the pool")]
+    Empty,
     #[error("a shard is not what MySQL counted")]
     Behind,
     #[error("equal scores at the end of what a shard showed")]
@@ -81,6 +83,10 @@ impl CandidateService {
         let counts = store::read_pool_counts(self.db(), activity.id)
             .await
             .map_err(CandidateError::database("count the pool", activity.id))?;
+        if counts.values().all(|count| count.pooled == 0) {
+            // Reading the few rows that there may be costs nothing.
+            return Err(Doubt::Empty.into());
+        }
         let views = self.look_at_pool(activity, count).await?;
         let ranked = pick(&views, &counts, &rules, count)?;
         self.check_rows(activity, &rules, &ranked).await?;

@@ -28,6 +28,15 @@ impl CandidateService {
         if let Some(state) = self.shown_participant(id, user_id).await {
             return Ok(Some(state));
         }
+        // Boxed, so that the common case stays small.
+        Box::pin(self.stored_participant(id, user_id)).await
+    }
+
+    async fn stored_participant(
+        &self,
+        id: ActivityId,
+        user_id: UserId,
+    ) -> Result<Option<ParticipantState>, CandidateError> {
         let mut rows = store::read_rows(self.db(), id, &[user_id], Lock::None)
             .await
             .map_err(CandidateError::database("read a participation", id))?;

@@ -10,6 +10,7 @@ use fred::{
     error::Error as RedisError,
     interfaces::{HashesInterface, KeysInterface, SortedSetsInterface},
 };
+use parking_lot::Mutex;
 
 use super::{
     CandidateError, CandidateService, PoolCount, Rules, SettledActivity, SettledUser,
@@ -97,7 +98,7 @@ impl CandidateService {
             return Ok(0);
         }
         let mut rebuilt = self.rebuild_owed().await?;
-        let Some(before) = self.look_again().await? else {
+        let Some(before) = self.look_again(&self.shared.pool_look).await? else {
             return Ok(rebuilt);
         };
         for (id, counts) in before.counts {
@@ -136,15 +137,9 @@ impl CandidateService {
 
     /// Looks at the counts of all open activities; answers the look before it, if that is old
     /// enough.
-    async fn look_again(&self) -> Result<Option<Look>, CandidateError> {
+    async fn look_again(&self, last: &Mutex<Option<Look>>) -> Result<Option<Look>, CandidateError> {
         let is_too_early = |look: &Look| look.taken_at.elapsed() < GRACE;
-        if self
-            .shared
-            .last_look
-            .lock()
-            .as_ref()
-            .is_some_and(is_too_early)
-        {
+        if last.lock().as_ref().is_some_and(is_too_early) {
             return Ok(None);
         }
         let mut counts = BTreeMap::new();
@@ -158,7 +153,7 @@ impl CandidateService {
             taken_at: Instant::now(),
             counts,
         };
-        Ok(self.shared.last_look.lock().replace(look))
+        Ok(last.lock().replace(look))
     }
 
     async fn list_open(&self) -> Result<Vec<ActivityId>, CandidateError> {
@@ -199,8 +194,12 @@ impl CandidateService {
         if !self.redis().is_connected() {
             return Ok(0);
         }
+        let Some(before) = self.look_again(&self.shared.count_look).await? else {
+            return Ok(0);
+        };
         let mut reconciled = 0;
-        for (id, before) in self.old_totals() {
+        for (id, counts) in before.counts {
+            let before: u64 = counts.values().map(PoolCount::joined).sum();
             let shown = self
                 .shown_count(id)
                 .await
@@ -220,18 +219,6 @@ impl CandidateService {
             }
         }
         Ok(reconciled)
-    }
-
-    /// The totals of the last look, if it is old enough.
-    fn old_totals(&self) -> BTreeMap<ActivityId, u64> {
-        let look = self.shared.last_look.lock();
-        let old = look
-            .as_ref()
-            .filter(|look| look.taken_at.elapsed() >= GRACE);
-        let totals = old.into_iter().flat_map(|look| &look.counts);
-        totals
-            .map(|(id, counts)| (*id, counts.values().map(PoolCount::joined).sum()))
-            .collect()
     }
 
     /// Sets the display count of one activity from `MySQL`, as after the freeze.

@@ -159,6 +159,7 @@ pub struct Join {
 }
 
 /// What the database says about a join's user and device.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Filters {
     pub is_denied: bool,

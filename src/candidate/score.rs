@@ -27,7 +27,7 @@ impl Score {
 /// Where a user stands among all entrants of an activity.
 ///
 /// The same on every call: a redelivery, a return to the room and a rebuilt pool all give the same.
-/// Rule version 1: ChaCha20 with the activity's seed as key and the user id as stream; the first
+/// Rule version 1: `ChaCha20` with the activity's seed as key and the user id as stream; the first
 /// 64-bit word gives the score, the second breaks ties, then the lower user id wins.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Standing {

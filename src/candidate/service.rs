@@ -38,7 +38,8 @@ pub(super) struct Shared {
     pub(super) outage: Outage,
     /// Activities of which something could not be projected.
     pub(super) owed_rebuilds: Mutex<BTreeSet<ActivityId>>,
-    pub(super) last_look: Mutex<Option<Look>>,
+    pub(super) pool_look: Mutex<Option<Look>>,
+    pub(super) count_look: Mutex<Option<Look>>,
 }
 
 /// The first of the eligible participants, best first.
@@ -76,7 +77,8 @@ impl CandidateService {
             scripts: Scripts::new(),
             outage: Outage::default(),
             owed_rebuilds: Mutex::default(),
-            last_look: Mutex::default(),
+            pool_look: Mutex::default(),
+            count_look: Mutex::default(),
         };
         Self {
             shared: Arc::new(shared),

@@ -2,6 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
+use rand::RngExt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::Timestamp;
@@ -124,6 +125,12 @@ pub fn time_ordered_id(now: Timestamp, low_bits: u32) -> u64 {
     let millis = u64::try_from(now.timestamp_millis() - EPOCH_MS).unwrap_or(0);
     let low_bits = u64::from(low_bits) & ((1 << LOW_BITS) - 1);
     (((millis << LOW_BITS) | low_bits) & MAX_ID).max(1)
+}
+
+/// A time-ordered id with random low bits; two of one millisecond may collide, so whoever inserts it
+/// tries again on a duplicate key.
+pub fn random_id(now: Timestamp) -> u64 {
+    time_ordered_id(now, rand::rng().random())
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ mod supervisor;
 
 pub use clock::{Clock, SystemClock, Timestamp, format_timestamp, to_millis, truncate_to_millis};
 pub use ids::{
-    ActivityId, InvalidId, MAX_ID, PrizeId, RoomId, UserId, WinRecordId, mix, time_ordered_id,
+    ActivityId, InvalidId, MAX_ID, PrizeId, RoomId, UserId, WinRecordId, mix, random_id,
+    time_ordered_id,
 };
 pub use step::step;
 pub use supervisor::Supervisor;

@@ -6,6 +6,8 @@ mod api_input;
 #[cfg(test)]
 mod api_rights;
 #[cfg(test)]
+mod admission;
+#[cfg(test)]
 mod broker;
 #[cfg(test)]
 mod draw;

@@ -54,7 +54,7 @@ impl CandidateService {
         for part in parts {
             let merged = self.admit_part(&tx, &part).await?;
             counts.extend(&merged.counts);
-            outcome.add(part, merged);
+            outcome.add(part, &merged);
         }
         store::raise_pool_counts(&tx, partition, &counts).await?;
         step("admit.in_transaction");
@@ -72,7 +72,7 @@ impl CandidateService {
         let stored = store::read_rows(tx, id, &part.users(), Lock::ForUpdate).await?;
         let filters = self.read_filters(tx, part, &stored).await?;
 
-        let mut merged = merge::merge(part, stored, filters);
+        let mut merged = merge::merge(part, &stored, filters);
 
         merged.completions.sort();
         let claims: Vec<_> = merged.claims.iter().cloned().collect();

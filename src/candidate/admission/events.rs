@@ -87,6 +87,7 @@ pub(super) fn accepted_joins(
             .into_iter()
             .filter(|(_, user)| user.has_join && user.state.verdict == Verdict::Joined)
             .map(|(user_id, _)| user_id)
+            .filter(|user_id| has_join(message, activity_id, *user_id))
             .collect();
         (!joined.is_empty()).then(|| Event {
             id: format!("joinAccepted:{}:{activity_id}", message.id),
@@ -97,6 +98,13 @@ pub(super) fn accepted_joins(
         })
     };
     for_each_activity(messages, outcome, event)
+}
+
+fn has_join(message: &Message, activity_id: ActivityId, user_id: UserId) -> bool {
+    message.items.iter().any(|item| match item {
+        Item::Join(join) => (join.activity_id, join.user_id) == (activity_id, user_id),
+        Item::Presence(_) | Item::Task(_) | Item::Unusable { .. } => false,
+    })
 }
 
 fn describe(user_id: UserId, user: &SettledUser) -> Value {

@@ -43,7 +43,7 @@ pub(super) struct Merged {
 /// Merges all items of `part`, in their order, into the rows that are stored.
 pub(super) fn merge(
     part: &Part<'_>,
-    stored: BTreeMap<UserId, UserRows>,
+    stored: &BTreeMap<UserId, UserRows>,
     mut filters: FilterRows,
 ) -> Merged {
     let mut merged = Merged {
@@ -58,7 +58,7 @@ pub(super) fn merge(
             (Phase::Open, None) | (Phase::Over(_), _) => merged.come_too_late(part, *user, change),
         }
     }
-    for (user, before) in &stored {
+    for (user, before) in stored {
         merged.compare(part, *user, before);
     }
     merged

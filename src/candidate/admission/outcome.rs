@@ -82,11 +82,11 @@ impl Outcome {
     }
 
     /// Adds what was written for one activity.
-    pub(super) fn add(&mut self, part: Part<'_>, merged: Merged) {
+    pub(super) fn add(&mut self, part: Part<'_>, merged: &Merged) {
         for (reason, count) in &merged.dropped {
             self.tally.drop_events(reason, *count);
         }
-        let users = settled_users(&part, &merged);
+        let users = settled_users(&part, merged);
         for user in users.values().filter(|user| user.is_new) {
             let outcome = user.state.verdict.outcome();
             *self.tally.settled.entry(outcome).or_default() += 1;

@@ -1,4 +1,4 @@
-//! An outgoing event in the CloudEvents 1.0 JSON envelope.
+//! An outgoing event in the `CloudEvents` 1.0 JSON envelope.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use serde_json::{Value, json};
