@@ -12,10 +12,18 @@ mod broker;
 #[cfg(test)]
 mod draw;
 #[cfg(test)]
+mod draw_crashes;
+#[cfg(test)]
+mod draws;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod life_cycle;
 #[cfg(test)]
 mod proxy;
+#[cfg(test)]
+mod results;
+#[cfg(test)]
+mod selection;
 #[cfg(test)]
 mod whole;

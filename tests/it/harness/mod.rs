@@ -6,11 +6,13 @@ mod api;
 mod bag;
 mod eventually;
 mod process;
+mod truth;
 mod world;
 
 pub(crate) use amqp::{Amqp, Events, RawMessage};
 pub(crate) use api::{Answer, Api, HOST, OPERATOR};
 pub(crate) use bag::{Bag, BagSpec};
 pub(crate) use eventually::eventually;
-pub(crate) use process::Process;
+pub(crate) use process::{Process, nothing_happens_for};
+pub(crate) use truth::Win;
 pub(crate) use world::World;
