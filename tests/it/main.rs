@@ -2,11 +2,11 @@
 //! `eval "$(scripts/services env)"` by `cargo test --test it`.
 
 #[cfg(test)]
+mod admission;
+#[cfg(test)]
 mod api_input;
 #[cfg(test)]
 mod api_rights;
-#[cfg(test)]
-mod admission;
 #[cfg(test)]
 mod broker;
 #[cfg(test)]

@@ -46,11 +46,11 @@ async fn an_activity_is_reviewed_opens_and_is_cancelled_and_every_step_is_audite
 async fn check_review(api: &Api) {
     let id = api.draft(&long(1)).await;
     let path = format!("/v1/activities/{id}");
-    let changes = json!({
+    let edits = json!({
         "title": "Saturday bag", "countdownSeconds": 700, "presenceRule": "forfeit",
         "prizes": [{ "name": "Mug", "kind": "physical", "quantity": 2 }],
     });
-    let changed = api.patch(&api.host_of(1), &path, changes).await.expect(200);
+    let changed = api.patch(&api.host_of(1), &path, edits).await.expect(200);
     assert_eq!(changed["version"], 2, "{changed}");
     assert_eq!(changed["title"], "Saturday bag", "{changed}");
     assert_eq!(changed["winnerCount"], 2, "{changed}");
