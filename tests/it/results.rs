@@ -64,6 +64,39 @@ async fn poll_to_the_end(world: &World, api: &Api, bag: &Bag, user: u64) -> Vec<
     seen
 }
 
+/// Waits until everything but the commit is done, and every process knows that a draw runs.
+async fn until_known_to_be_drawing(world: &World, apis: &[Api], bag: &Bag) {
+    let drawing = "SELECT COUNT(*) FROM information_schema.processlist \
+         WHERE db = DATABASE() AND info LIKE 'UPDATE prize%'";
+    eventually("the draw to wait", async || {
+        match world.number(drawing).await {
+            0 => Err("not yet"),
+            _ => Ok(()),
+        }
+    })
+    .await;
+    for api in apis {
+        eventually("`drawing`", async || {
+            let path = bag.path("/result");
+            let answer = api.get(&api.viewer(1), &path).await.expect(200);
+            match answer["result"].as_str() {
+                Some("drawing") => Ok(()),
+                _ => Err(answer),
+            }
+        })
+        .await;
+    }
+}
+
+/// Each of `seen` comes where it belongs, and the last of `order` at the end.
+fn assert_in_order(seen: &[String], order: [&str; 3]) {
+    let place = |word: &String| order.iter().position(|known| known == word);
+    let places: Vec<_> = seen.iter().map(place).collect();
+    let is_known = places.iter().all(Option::is_some);
+    assert!(is_known && places.is_sorted(), "{seen:?}");
+    assert_eq!(places.last(), Some(&Some(2)), "{seen:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_hears_a_result_before_it_is_committed_or_another_one_after() {
     let world = World::new().await;
@@ -89,27 +122,7 @@ async fn nobody_hears_a_result_before_it_is_committed_or_another_one_after() {
             .map(move |api| poll_to_the_end(world, api, bag, *user))
     }));
     let holding = async {
-        let drawing = "SELECT COUNT(*) FROM information_schema.processlist \
-             WHERE db = DATABASE() AND info LIKE 'UPDATE prize%'";
-        eventually("the draw to wait", async || {
-            match world.number(drawing).await {
-                0 => Err("not yet"),
-                _ => Ok(()),
-            }
-        })
-        .await;
-        // Everything but the commit is done, and both processes must know that it runs.
-        for api in &apis {
-            eventually("`drawing`", async || {
-                let path = bag.path("/result");
-                let answer = api.get(&api.viewer(users[0]), &path).await.expect(200);
-                match answer["result"].as_str() {
-                    Some("drawing") => Ok(()),
-                    _ => Err(answer),
-                }
-            })
-            .await;
-        }
+        until_known_to_be_drawing(&world, &apis, &bag).await;
         held.rollback().await.unwrap();
     };
     let (seen, ()) = tokio::join!(polling, holding);
@@ -121,16 +134,7 @@ async fn nobody_hears_a_result_before_it_is_committed_or_another_one_after() {
     for (user, of_user) in users.iter().zip(seen.chunks(apis.len())) {
         let last = if won.contains(user) { "won" } else { "notWon" };
         for seen in of_user {
-            let order = ["notDrawn", "drawing", last];
-            let places: Vec<_> = seen
-                .iter()
-                .map(|word| order.iter().position(|known| known == word))
-                .collect();
-            assert!(
-                places.iter().all(Option::is_some) && places.is_sorted(),
-                "{user} saw {seen:?}"
-            );
-            assert_eq!(seen.last().map(String::as_str), Some(last));
+            assert_in_order(seen, ["notDrawn", "drawing", last]);
             assert!(seen.contains(&"drawing".to_owned()), "{user} saw {seen:?}");
         }
     }

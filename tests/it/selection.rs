@@ -31,9 +31,16 @@ struct Entrant {
     user_id: u64,
     is_absent: bool,
     is_finished: bool,
-    is_trimmed: bool,
+    place: Place,
     /// Of its row.
     revision: u64,
+}
+
+/// Where admission put somebody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Pooled,
+    Trimmed,
 }
 
 /// An open activity with its rows, made without the service, and the service over it.
@@ -83,7 +90,7 @@ impl<'w> Rig<'w> {
         let participations = self.entrants.iter().map(|entrant| {
             let more: [Value; 6] = [
                 "joined".into(),
-                entrant.is_trimmed.into(),
+                (entrant.place == Place::Trimmed).into(),
                 at.into(),
                 "r".into(),
                 entrant.revision.into(),
@@ -126,7 +133,7 @@ impl<'w> Rig<'w> {
             let [pooled, trimmed, revisions] = counts
                 .entry(Shard::of(entrant.user_id).index())
                 .or_default();
-            if entrant.is_trimmed {
+            if entrant.place == Place::Trimmed {
                 *trimmed += 1;
             } else {
                 *pooled += 1;
@@ -240,7 +247,7 @@ fn eligible(users: impl Iterator<Item = u64>) -> Vec<Entrant> {
             user_id,
             is_absent: false,
             is_finished: true,
-            is_trimmed: false,
+            place: Place::Pooled,
             revision: 1,
         })
         .collect()
@@ -258,7 +265,7 @@ fn mixed(rng: &mut StdRng, count: usize) -> Vec<Entrant> {
                 user_id,
                 is_absent: rng.random_bool(0.3),
                 is_finished: rng.random_bool(0.7),
-                is_trimmed: false,
+                place: Place::Pooled,
                 revision: rng.random_range(1..9),
             },
         );
@@ -271,7 +278,9 @@ fn trim(seed: [u8; 32], entrants: &mut [Entrant], keep: usize) {
     let seed = Seed::new(seed);
     for entrant in entrants.iter_mut().skip(keep) {
         let score = Standing::of(&seed, UserId(entrant.user_id)).score.value();
-        entrant.is_trimmed = score < FLOOR;
+        if score < FLOOR {
+            entrant.place = Place::Trimmed;
+        }
     }
 }
 
@@ -388,7 +397,7 @@ async fn somebody_who_never_joined_does_not_win_by_being_in_the_pool() {
     let rig = Rig::of(&world, [4; 32], eligible(1..=200)).await;
     let redis = &rig.world.redis;
     let best = rig.reference()[0];
-    let stranger = (10_000..)
+    let stranger = (10_000..1_000_000)
         .find(|user| Standing::of(&rig.seed, UserId(*user)).rank(&best).is_lt())
         .unwrap();
     let score = Standing::of(&rig.seed, UserId(stranger)).score.value();
@@ -466,7 +475,9 @@ async fn trimming_never_changes_who_wins() {
     let seed = [6; 32];
     let mut entrants = eligible(1..=2_000);
     trim(seed, &mut entrants, 10);
-    let trimmed = entrants.iter().filter(|entrant| entrant.is_trimmed);
+    let trimmed = entrants
+        .iter()
+        .filter(|entrant| entrant.place == Place::Trimmed);
     assert!(trimmed.count() > 1_500, "most are not in the pool");
     let rig = Rig::of(&world, seed, entrants).await;
     let above = rig
@@ -487,7 +498,7 @@ async fn trimming_never_changes_who_wins() {
     let mut entrants = eligible(1..=2_000);
     trim(seed, &mut entrants, 10);
     for entrant in &mut entrants {
-        entrant.is_absent = !entrant.is_trimmed && entrant.user_id % 8 != 0;
+        entrant.is_absent = entrant.place == Place::Pooled && entrant.user_id % 8 != 0;
     }
     let rig = Rig::of(&world, seed, entrants).await;
     for count in [1, 10, 100, 1_000] {
