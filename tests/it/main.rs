@@ -10,6 +10,12 @@ mod draw;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod joins;
+#[cfg(test)]
+mod outages;
+#[cfg(test)]
 mod proxy;
+#[cfg(test)]
+mod stream;
 #[cfg(test)]
 mod whole;

@@ -7,7 +7,7 @@ use luckybag::{
     kernel::{Clock, RoomId, SystemClock, UserId},
     settings::AuthSettings,
 };
-use reqwest::{Method, StatusCode};
+use reqwest::{Method, StatusCode, header::HeaderMap};
 use serde_json::Value;
 
 /// A caller of one process's API. Cheap to clone.
@@ -22,6 +22,7 @@ pub(crate) struct Api {
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
     pub(crate) body: Value,
 }
 
@@ -101,12 +102,14 @@ impl Api {
             .await
             .unwrap_or_else(|error| panic!("{method} {path}: {error:?}"));
         let status = response.status();
+        let headers = response.headers().clone();
         let bytes = response
             .bytes()
             .await
             .unwrap_or_else(|error| panic!("{method} {path}: {error:?}"));
         Answer {
             status,
+            headers,
             body: serde_json::from_slice(&bytes).unwrap_or(Value::Null),
         }
     }

@@ -5,7 +5,10 @@ mod amqp;
 mod api;
 mod bag;
 mod eventually;
+mod joining;
+mod pool;
 mod process;
+mod queues;
 mod world;
 
 pub(crate) use amqp::{Amqp, Events, RawMessage};
