@@ -1,5 +1,6 @@
 //! The draw: claim, drain, freeze, select, commit; once, on time, or late but drawn.
 
+mod attempt;
 mod barriers;
 mod commit;
 mod consumer;

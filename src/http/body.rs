@@ -9,7 +9,10 @@ use actix_web::{
     web::{Bytes, BytesMut},
 };
 use futures_util::StreamExt;
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{
+    Deserialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
 
 use super::{fields::FieldErrors, problem::Problem};
 use crate::settings::ServerSettings;
@@ -52,6 +55,11 @@ pub struct Body<T>(pub T);
 /// A small JSON object that may be left out altogether.
 #[derive(Debug)]
 pub struct OptionalBody<T>(pub T);
+
+/// What the body of a call without parameters may hold: nothing.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NoFields {}
 
 /// A JSON object that carries many things at once.
 #[derive(Debug)]
