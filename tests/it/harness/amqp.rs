@@ -37,6 +37,10 @@ impl Amqp {
         }
     }
 
+    pub(super) fn channel(&self) -> &Channel {
+        &self.channel
+    }
+
     /// Removes every queue and exchange of a namespace.
     pub(crate) async fn delete_all(&self, topology: &Topology) {
         for queue in topology.queues() {

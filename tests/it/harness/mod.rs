@@ -5,8 +5,14 @@ mod amqp;
 mod api;
 mod bag;
 mod eventually;
+mod joining;
+mod pool;
 mod process;
+<<<<<<< HEAD
+mod queues;
+=======
 mod truth;
+>>>>>>> main
 mod world;
 
 pub(crate) use amqp::{Amqp, Events, RawMessage};
