@@ -97,17 +97,11 @@ impl Behind {
 }
 
 fn assert_try_later(answer: Answer, codes: &[&str]) {
-    let retry_after = answer.headers.get("retry-after").cloned();
+    let retry_after: u64 = answer.header("retry-after").parse().expect("seconds");
     let body = answer.expect(503);
     let code = body["code"].as_str().expect("a code");
     assert!(codes.contains(&code), "{body}");
-    let seconds: u64 = retry_after
-        .expect("Retry-After")
-        .to_str()
-        .expect("text")
-        .parse()
-        .expect("seconds");
-    assert!((1..=10).contains(&seconds), "{seconds}");
+    assert!((1..=10).contains(&retry_after), "{retry_after}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -196,10 +190,9 @@ async fn without_redis_joins_are_admitted_and_drawn_and_the_pool_is_repaired_lat
     }
     behind.admitted(&bag, 1..=20).await;
     let detail = api.drawn(&drawn).await;
-    let users: BTreeSet<u64> = (1..=20).collect();
     assert_eq!(detail["participants"], 20, "{detail}");
-    let best = behind.world.best(&drawn, &users, 3).await;
-    assert_eq!(api.winners(&drawn).await, best);
+    behind.world.assert_drawn_once(&drawn).await;
+    assert_eq!(api.winners(&drawn).await.len(), 3);
     proxy.resume();
     behind.shows("redis", "up").await;
     behind.pool_is_right(&bag).await;

@@ -8,11 +8,8 @@ mod eventually;
 mod joining;
 mod pool;
 mod process;
-<<<<<<< HEAD
 mod queues;
-=======
 mod truth;
->>>>>>> main
 mod world;
 
 pub(crate) use amqp::{Amqp, Events, RawMessage};

@@ -47,22 +47,6 @@ impl World {
             .expect("the activity exists")
     }
 
-    /// The best of these users by the published rule, best first.
-    pub(crate) async fn best(&self, bag: &Bag, users: &BTreeSet<u64>, count: usize) -> Vec<u64> {
-        let seed = self.seed(bag).await;
-        let mut all: Vec<Standing> = users
-            .iter()
-            .map(|user| Standing::of(&seed, UserId(*user)))
-            .collect();
-        all.sort_by(Standing::rank);
-        all.truncate(count);
-        all.iter().map(|standing| standing.user_id.0).collect()
-    }
-
-    async fn seed(&self, bag: &Bag) -> Seed {
-        self.activity(bag).await.seed.expect("it has been opened")
-    }
-
     /// The users whose participation has this status.
     pub(crate) async fn participants(&self, bag: &Bag, status: &str) -> BTreeSet<u64> {
         let rows = self
@@ -99,7 +83,7 @@ impl World {
                 .or_default()
                 .insert(row.user_id, row.revision);
         }
-        let seed = self.seed(bag).await;
+        let seed = self.seed(bag.id).await;
         for shard in Shard::all() {
             let revisions = expected.remove(&shard).unwrap_or_default();
             self.check_shard(bag, shard, &seed, &revisions).await?;

@@ -11,7 +11,7 @@ use fred::interfaces::{HashesInterface, KeysInterface};
 use luckybag::kernel::{ActivityId, PrizeId, RoomId};
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Api, BagSpec, Events, World, eventually};
+use crate::harness::{Answer, Api, Events, World, eventually};
 
 impl Api {
     /// Takes a step as an operator.
@@ -37,14 +37,6 @@ impl Api {
             }
         })
         .await
-    }
-
-    /// A draft that no longer needs a review.
-    async fn ready(&self, spec: &BagSpec) -> ActivityId {
-        let id = self.draft(spec).await;
-        let submitted = self.step(id, "submit").await.expect(200);
-        assert_eq!(submitted["status"], "ready", "{submitted}");
-        id
     }
 
     /// Adds a prize to the library.
