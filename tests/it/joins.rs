@@ -11,7 +11,7 @@ use luckybag::{
 };
 use serde_json::{Value, json};
 
-use crate::harness::{Api, Bag, BagSpec, Events, World, eventually};
+use crate::harness::{Answer, Api, Bag, BagSpec, Events, World, eventually};
 
 const JOINED: (&str, Option<&str>) = ("joined", None);
 const BLOCKED: (&str, Option<&str>) = ("rejected", Some("blocked"));
@@ -133,6 +133,42 @@ async fn a_join_counts_once_however_often_it_is_sent_and_its_first_verdict_is_fi
     world.end().await;
 }
 
+/// Joins one after another until some are refused, then waits for the draw. Once the door has
+/// closed it stays so, and everybody is told whether the join counts.
+async fn join_across_draw_at(world: &World, api: &Api, bag: &Bag) {
+    world
+        .until(bag.draw_at - TimeDelta::milliseconds(500))
+        .await;
+    let mut accepted = BTreeSet::new();
+    let mut refused = Vec::new();
+    let mut user = 1_000;
+    while refused.len() < 5 {
+        user += 1;
+        let answer = api.try_join(bag, user, None).await;
+        if answer.status.as_u16() == 202 {
+            assert!(refused.is_empty(), "{refused:?} were refused before {user}");
+            accepted.insert(user);
+        } else {
+            answer.expect_problem(409, "activity_closed");
+            refused.push(user);
+        }
+    }
+    assert!(!accepted.is_empty(), "the door was open");
+
+    api.drawn(bag).await;
+    let joined = world.participants(bag, "joined").await;
+    assert!(joined.is_superset(&accepted), "{accepted:?} in {joined:?}");
+    for user in refused {
+        let me = api.me(bag, user).await;
+        let expected = if joined.contains(&user) {
+            "joined"
+        } else {
+            "none"
+        };
+        assert_eq!(me["participation"], expected, "{user}: {me}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_door_closes_at_draw_at_and_what_slips_through_is_told_apart() {
     let world = World::new().await;
@@ -147,7 +183,11 @@ async fn the_door_closes_at_draw_at_and_what_slips_through_is_told_apart() {
     let ready = api.draft(&long(3, json!({}))).await;
     let submit = format!("/v1/activities/{ready}/submit");
     api.post(&api.host_of(3), &submit, None).await.expect(200);
-    let bag = api.open_bag(&BagSpec::default()).await;
+    let seven_secs = BagSpec {
+        countdown_secs: 7,
+        ..BagSpec::default()
+    };
+    let bag = api.open_bag(&seven_secs).await;
     deny(&world, 0, 5).await;
 
     let join = async |id: u64| {
@@ -174,43 +214,10 @@ async fn the_door_closes_at_draw_at_and_what_slips_through_is_told_apart() {
     api.assert_settled(&bag, 5, BLOCKED).await;
     assert_eq!(api.me(&bag, 6).await["participation"], "none");
 
-    // Joins one after another across drawAt.
-    world
-        .until(bag.draw_at - TimeDelta::milliseconds(200))
-        .await;
-    let mut accepted = BTreeSet::from([2]);
-    let mut refused = Vec::new();
-    for user in 1_000.. {
-        let answer = api.try_join(&bag, user, None).await;
-        if answer.status.as_u16() == 202 {
-            assert!(refused.is_empty(), "{refused:?} were refused before {user}");
-            accepted.insert(user);
-        } else {
-            answer.expect_problem(409, "activity_closed");
-            refused.push(user);
-        }
-        if refused.len() == 5 {
-            break;
-        }
-    }
-    assert!(accepted.len() > 1, "the door was open");
-    api.drawn(&bag).await;
-    let told_drawn = join(bag.id.0).await;
-    told_drawn.expect_problem(409, "activity_closed");
+    join_across_draw_at(&world, &api, &bag).await;
+    join(bag.id.0).await.expect_problem(409, "activity_closed");
     slip_in(&broker, &bag, 7, last_moment).await;
     api.assert_settled(&bag, 7, CLOSED).await;
-
-    let joined = world.participants(&bag, "joined").await;
-    assert!(joined.is_superset(&accepted), "{accepted:?} in {joined:?}");
-    for user in refused {
-        let me = api.me(&bag, user).await;
-        let expected = if joined.contains(&user) {
-            "joined"
-        } else {
-            "none"
-        };
-        assert_eq!(me["participation"], expected, "{user}: {me}");
-    }
     assert_eq!(world.participants(&bag, "late").await, [3, 7].into());
     world.assert_drawn_once(&bag).await;
     stop.cancel();
@@ -219,13 +226,11 @@ async fn the_door_closes_at_draw_at_and_what_slips_through_is_told_apart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_win_within_the_cool_down_and_a_device_that_is_taken_keep_a_join_out() {
+async fn a_win_within_the_cool_down_keeps_a_join_out_and_a_later_one_takes_nothing_away() {
     let world = World::new().await;
     let process = world.serve().await;
     let api = world.api(&process).await;
     let bag = api.open_bag(&long(1, json!({}))).await;
-    let by_device = long(2, json!({ "oneEntryPerDevice": true }));
-    let by_device = api.open_bag(&by_device).await;
     let won = async |user: u64, minutes_ago: u64, status: &str| {
         world
             .execute(&format!(
@@ -238,9 +243,10 @@ async fn a_win_within_the_cool_down_and_a_device_that_is_taken_keep_a_join_out()
     won(11, 170, "won").await;
     won(12, 60, "revoked").await;
     won(13, 190, "won").await;
+    let verdicts = [(11, COOLDOWN), (12, JOINED), (13, JOINED), (14, JOINED)];
 
     api.join_all(&bag, 11..=14).await;
-    for (user, verdict) in [(11, COOLDOWN), (12, JOINED), (13, JOINED), (14, JOINED)] {
+    for (user, verdict) in verdicts {
         api.assert_settled(&bag, user, verdict).await;
     }
     won(14, 0, "won").await;
@@ -250,25 +256,34 @@ async fn a_win_within_the_cool_down_and_a_device_that_is_taken_keep_a_join_out()
     for user in 15..=30 {
         api.assert_settled(&bag, user, JOINED).await;
     }
-    api.assert_settled(&bag, 11, COOLDOWN).await;
-    api.assert_settled(&bag, 14, JOINED).await;
 
-    let without = api.try_join(&by_device, 21, None).await;
-    let problem = without.expect_problem(422, "invalid_request");
-    assert_eq!(problem["errors"][0]["field"], "deviceId", "{problem}");
-    api.join_from(&by_device, 21, "phone").await;
-    api.assert_settled(&by_device, 21, JOINED).await;
-    api.join_from(&by_device, 22, "phone").await;
-    api.join_from(&by_device, 23, "Phone").await;
-    api.join_from(&by_device, 21, "tablet").await;
-    api.join_from(&by_device, 24, "tablet").await;
-    for (user, verdict) in [
-        (21, JOINED),
-        (22, DUPLICATE_DEVICE),
-        (23, JOINED),
-        (24, JOINED),
-    ] {
-        api.assert_settled(&by_device, user, verdict).await;
+    for (user, verdict) in verdicts {
+        api.assert_settled(&bag, user, verdict).await;
+    }
+    eventually("the pool", async || world.check_pool(&bag).await).await;
+    process.stop().await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_device_that_is_taken_keeps_a_join_out_also_when_two_come_at_once() {
+    let world = World::new().await;
+    let process = world.serve().await;
+    let api = world.api(&process).await;
+    let rule = json!({ "oneEntryPerDevice": true });
+    let bag = api.open_bag(&long(1, rule)).await;
+
+    let without = api.try_join(&bag, 21, None).await;
+    assert_eq!(without.faulty_fields(), ["deviceId"]);
+    without.expect_problem(422, "invalid_request");
+    api.join_from(&bag, 21, "phone").await;
+    api.assert_settled(&bag, 21, JOINED).await;
+    for (user, device) in [(22, "phone"), (23, "Phone"), (21, "tablet"), (24, "tablet")] {
+        api.join_from(&bag, user, device).await;
+    }
+    api.assert_settled(&bag, 22, DUPLICATE_DEVICE).await;
+    for user in [21, 23, 24] {
+        api.assert_settled(&bag, user, JOINED).await;
     }
 
     // Two users at once from each of 20 devices, in partitions that are handled side by side.
@@ -277,28 +292,22 @@ async fn a_win_within_the_cool_down_and_a_device_that_is_taken_keep_a_join_out()
     };
     let pairs: Vec<(u64, u64)> = of_partition(0).zip(of_partition(1)).take(20).collect();
     let joins = pairs.iter().enumerate().flat_map(|(device, (a, b))| {
-        let (api, bag) = (&api, &by_device);
+        let (api, bag) = (&api, &bag);
         [*a, *b].map(|user| async move {
             api.join_from(bag, user, &format!("shared {device}")).await;
         })
     });
     futures_util::future::join_all(joins).await;
     for (a, b) in pairs {
-        let (first, second) = tokio::join!(api.settled(&by_device, a), api.settled(&by_device, b));
-        let mut both = [&first, &second].map(|me| {
-            let reason = me["reason"].as_str();
-            (me["participation"].as_str().expect("a status"), reason)
+        let both = tokio::join!(api.settled(&bag, a), api.settled(&bag, b));
+        let mut verdicts = [&both.0, &both.1].map(|me| {
+            let participation = me["participation"].as_str().expect("a status");
+            (participation, me["reason"].as_str())
         });
-        both.sort_unstable();
-        assert_eq!(
-            both,
-            [JOINED, DUPLICATE_DEVICE],
-            "{a}: {first}, {b}: {second}"
-        );
+        verdicts.sort_unstable();
+        assert_eq!(verdicts, [JOINED, DUPLICATE_DEVICE], "{a}, {b}: {both:?}");
     }
-    for bag in [&bag, &by_device] {
-        eventually("the pool", async || world.check_pool(bag).await).await;
-    }
+    eventually("the pool", async || world.check_pool(&bag).await).await;
     process.stop().await;
     world.end().await;
 }
@@ -323,9 +332,9 @@ async fn tasks_that_the_app_reports_count_only_where_the_app_is_believed() {
     };
 
     let unknown = json!({ "completedTasks": ["follow", "dance"] });
-    let problem = api.try_join(&bag, 1, Some(unknown)).await;
-    let problem = problem.expect_problem(422, "invalid_request");
-    assert_eq!(problem["errors"][0]["field"], "completedTasks[1]");
+    let refused = api.try_join(&bag, 1, Some(unknown)).await;
+    assert_eq!(refused.faulty_fields(), ["completedTasks[1]"]);
+    refused.expect_problem(422, "invalid_request");
     // One process's door believes the app, but the process that admits does not.
     let join = api.try_join(&bag, 1, Some(done.clone()));
     join.await.expect(202);
@@ -378,6 +387,19 @@ async fn accept_in_batches(
     }
 }
 
+/// Those who got a 202; the others came too late.
+fn let_in(answers: BTreeMap<u64, Answer>) -> BTreeSet<u64> {
+    let mut accepted = BTreeSet::new();
+    for (user, answer) in answers {
+        if answer.status.as_u16() == 202 {
+            accepted.insert(user);
+        } else {
+            answer.expect_problem(409, "activity_closed");
+        }
+    }
+    accepted
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_got_in_is_in_the_draw_although_the_consumers_slept_across_draw_at() {
     let world = World::new().await;
@@ -419,15 +441,9 @@ async fn whoever_got_in_is_in_the_draw_although_the_consumers_slept_across_draw_
 
     let detail = api.drawn(&bag).await;
     assert_eq!(admitted_asleep, 0, "the consumers slept");
-    let mut accepted: BTreeSet<u64> = (401..=2_000).collect();
-    for (user, answer) in answers {
-        if answer.status.as_u16() == 202 {
-            accepted.insert(user);
-        } else {
-            answer.expect_problem(409, "activity_closed");
-        }
-    }
-    assert!(accepted.len() > 1_600, "the door was open");
+    let mut accepted = let_in(answers);
+    assert!(!accepted.is_empty(), "the door was open");
+    accepted.extend(401..=2_000);
     let joined = world.participants(&bag, "joined").await;
     assert!(joined.is_superset(&accepted), "an accepted join is missing");
     assert_eq!(world.participants(&bag, "late").await, BTreeSet::new());

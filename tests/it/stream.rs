@@ -10,7 +10,7 @@ use luckybag::{
 };
 use serde_json::{Value, json};
 
-use crate::harness::{Bag, BagSpec, World, eventually};
+use crate::harness::{Amqp, Bag, BagSpec, World, eventually};
 
 /// Waits for this many dead letters; each says why it is there and from which queue it came.
 async fn dead_letters(broker: &Broker, count: usize, queue: &str) -> Vec<DeadLetter> {
@@ -148,6 +148,44 @@ fn meaningless_events(bag: &Bag, at: Timestamp) -> Vec<Vec<u8>> {
     bodies
 }
 
+/// What a test put into a partition.
+#[derive(Default)]
+struct Sent {
+    /// Each has to be set aside, as it is or as a message of its own.
+    bad: Vec<Vec<u8>>,
+    /// Each has to be admitted.
+    users: BTreeSet<u64>,
+}
+
+impl Sent {
+    /// A bad message with a good one behind it.
+    async fn alone(&mut self, amqp: &Amqp, queue: &str, bad: Vec<u8>, good: Value) {
+        amqp.put(queue, &bad).await;
+        self.bad.push(bad);
+        self.note(&good);
+        amqp.put(queue, &joins(&[good])).await;
+    }
+
+    /// Bad joins with as many good ones between them.
+    async fn in_one_batch(&mut self, amqp: &Amqp, queue: &str, bad: Vec<Value>, good: Vec<Value>) {
+        for join in &good {
+            self.note(join);
+        }
+        let mixed: Vec<Value> = bad
+            .iter()
+            .zip(good)
+            .flat_map(|(bad, good)| [bad.clone(), good])
+            .collect();
+        amqp.put(queue, &joins(&mixed)).await;
+        self.bad.extend(bad.into_iter().map(|bad| joins(&[bad])));
+    }
+
+    fn note(&mut self, good: &Value) {
+        let user = good["userId"].as_str().expect("text").parse();
+        self.users.insert(user.expect("a user id"));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn bad_messages_of_the_stream_are_set_aside_and_the_good_ones_behind_them_are_admitted() {
     let world = World::new().await;
@@ -159,39 +197,28 @@ async fn bad_messages_of_the_stream_are_set_aside_and_the_good_ones_behind_them_
     let draft = json!(api.draft(&long()).await);
     let now = world.now().await;
 
-    let mut bad = Vec::new();
-    let mut joined = BTreeSet::new();
+    let mut sent = Sent::default();
     for partition in 0..2 {
         let queue = world.topology().queue_name(Queue::Stream(partition));
         let mut users = users_of(partition);
-        let mut good = || {
-            let user = users.next().expect("endless");
-            joined.insert(user);
-            join_of(&json!(bag.id), user, now)
-        };
-        for body in unreadable()
-            .into_iter()
-            .chain(meaningless_events(&bag, now))
-        {
-            amqp.put(&queue, &body).await;
-            amqp.put(&queue, &joins(&[good()])).await;
-            bad.push(body);
+        let mut good = || join_of(&json!(bag.id), users.next().expect("endless"), now);
+        let events = meaningless_events(&bag, now);
+        for body in unreadable().into_iter().chain(events) {
+            sent.alone(&amqp, &queue, body, good()).await;
         }
-        let mut batch = Vec::new();
-        for join in unanswerable(&bag, &draft, now) {
-            batch.extend([join.clone(), good()]);
-            bad.push(joins(&[join]));
-        }
-        amqp.put(&queue, &joins(&batch)).await;
+        let bad = unanswerable(&bag, &draft, now);
+        let good = bad.iter().map(|_| good()).collect();
+        sent.in_one_batch(&amqp, &queue, bad, good).await;
         // About a room in which nothing runs: of no use to anybody, but not bad.
         let elsewhere = json!({ "roomId": "4711", "userId": "5", "kind": "leave",
             "occurredAt": format_timestamp(now) });
-        amqp.put(&queue, &events("presence", &[elsewhere])).await;
+        amqp.put(&queue, &self::events("presence", &[elsewhere]))
+            .await;
     }
 
-    let letters = dead_letters(&broker, bad.len(), ".v1.stream.").await;
+    let letters = dead_letters(&broker, sent.bad.len(), ".v1.stream.").await;
     let mut found: Vec<String> = letters.iter().map(summary).collect();
-    let mut expected: Vec<String> = bad.iter().map(|body| beginning(body)).collect();
+    let mut expected: Vec<String> = sent.bad.iter().map(|body| beginning(body)).collect();
     found.sort();
     expected.sort();
     assert_eq!(found, expected);
@@ -205,7 +232,7 @@ async fn bad_messages_of_the_stream_are_set_aside_and_the_good_ones_behind_them_
     }
     eventually("the good ones", async || {
         let admitted = world.participants(&bag, "joined").await;
-        if admitted == joined {
+        if admitted == sent.users {
             Ok(())
         } else {
             Err(admitted)
@@ -249,9 +276,9 @@ async fn a_join_whose_content_cannot_be_right_is_rejected_and_its_neighbours_are
         .zip(good)
         .zip(faults)
         .flat_map(|((bad, good), (field, value))| {
-            let mut faulty = join(bad);
-            faulty[field] = value;
-            [faulty, join(good)]
+            let mut wrong = join(bad);
+            wrong[field] = value;
+            [wrong, join(good)]
         })
         .collect();
 
@@ -321,14 +348,14 @@ async fn bad_draw_messages_are_set_aside_and_the_good_ones_behind_them_draw() {
     let (broker, stop) = world.broker().await;
     let bag = api.open_bag(&BagSpec::default()).await;
     let draft = api.draft(&BagSpec::default()).await;
-    let draw_at = format_timestamp(bag.draw_at);
+    let in_time = format_timestamp(bag.draw_at);
     let bad = [
         json!("draw"),
         json!({}),
         json!({ "activityId": bag.id }),
-        json!({ "activityId": "0", "drawAt": draw_at }),
+        json!({ "activityId": "0", "drawAt": in_time }),
         json!({ "activityId": bag.id, "drawAt": "soon" }),
-        json!({ "activityId": "1", "drawAt": draw_at }),
+        json!({ "activityId": "1", "drawAt": in_time }),
     ];
     let mut bodies: Vec<Vec<u8>> = bad.map(|body| body.to_string().into_bytes()).into();
     bodies.extend([vec![], b"}{".to_vec(), vec![0xff; 3]]);
@@ -338,8 +365,8 @@ async fn bad_draw_messages_are_set_aside_and_the_good_ones_behind_them_draw() {
     let harmless = [
         json!({ "activityId": bag.id, "drawAt": early }),
         json!({ "activityId": bag.id, "drawAt": late }),
-        json!({ "activityId": draft, "drawAt": draw_at }),
-        json!({ "activityId": bag.id, "drawAt": draw_at }),
+        json!({ "activityId": draft, "drawAt": in_time }),
+        json!({ "activityId": bag.id, "drawAt": in_time }),
     ];
 
     let queue = world.topology().queue_name(Queue::Draw);
