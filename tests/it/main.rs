@@ -12,10 +12,24 @@ mod broker;
 #[cfg(test)]
 mod draw;
 #[cfg(test)]
+mod draw_crashes;
+#[cfg(test)]
+mod draws;
+#[cfg(test)]
 mod harness;
+#[cfg(test)]
+mod joins;
 #[cfg(test)]
 mod life_cycle;
 #[cfg(test)]
+mod outages;
+#[cfg(test)]
 mod proxy;
+#[cfg(test)]
+mod results;
+#[cfg(test)]
+mod selection;
+#[cfg(test)]
+mod stream;
 #[cfg(test)]
 mod whole;

@@ -37,6 +37,10 @@ impl Amqp {
         }
     }
 
+    pub(super) fn channel(&self) -> &Channel {
+        &self.channel
+    }
+
     /// Removes every queue and exchange of a namespace.
     pub(crate) async fn delete_all(&self, topology: &Topology) {
         for queue in topology.queues() {
@@ -132,5 +136,16 @@ impl Events {
             .expect("an event in time")
             .expect("a live connection");
         serde_json::from_slice(&delivery.expect("a delivery").data).expect("a JSON event")
+    }
+
+    /// Everything that has arrived, up to the first pause of half a second.
+    pub(crate) async fn until_quiet(&mut self) -> Vec<Value> {
+        const QUIET: std::time::Duration = std::time::Duration::from_millis(500);
+        let mut arrived = Vec::new();
+        while let Ok(next) = tokio::time::timeout(QUIET, self.consumer.next()).await {
+            let delivery = next.expect("a live connection").expect("a delivery");
+            arrived.push(serde_json::from_slice(&delivery.data).expect("a JSON event"));
+        }
+        arrived
     }
 }

@@ -7,8 +7,12 @@ use luckybag::{
     kernel::{Clock, RoomId, SystemClock, UserId},
     settings::AuthSettings,
 };
+<<<<<<< HEAD
+use reqwest::{Method, StatusCode, header::HeaderMap};
+=======
 use reqwest::{Method, RequestBuilder, StatusCode, header::HeaderMap};
 use secrecy::ExposeSecret;
+>>>>>>> main
 use serde_json::Value;
 
 /// A caller of one process's API. Cheap to clone.
@@ -132,6 +136,19 @@ impl Api {
         if let Some(body) = body {
             request = request.json(&body);
         }
+<<<<<<< HEAD
+        let response = request
+            .send()
+            .await
+            .unwrap_or_else(|error| panic!("{method} {path}: {error:?}"));
+        let status = response.status();
+        let headers = response.headers().clone();
+        let bytes = response
+            .bytes()
+            .await
+            .unwrap_or_else(|error| panic!("{method} {path}: {error:?}"));
+        Answer {
+=======
         self.send(request).await
     }
 
@@ -147,6 +164,7 @@ impl Api {
         let bytes = response.bytes().await.map_err(broken);
         let bytes = bytes.unwrap_or_else(|error| panic!("{error}"));
         let answer = Answer {
+>>>>>>> main
             status,
             headers,
             body: serde_json::from_slice(&bytes).unwrap_or(Value::Null),

@@ -65,11 +65,38 @@ impl Api {
 
     /// Opens an activity like `spec`.
     pub(crate) async fn open_bag(&self, spec: &BagSpec) -> Bag {
+        let id = self.ready(spec).await;
+        self.open(spec, id).await
+    }
+
+    /// Opens activities like `specs`, all at about the same moment.
+    pub(crate) async fn open_bags(&self, specs: &[BagSpec]) -> Vec<Bag> {
+        const AT_ONCE: usize = 8;
+        let ready: Vec<ActivityId> = stream::iter(specs)
+            .map(|spec| self.ready(spec))
+            .buffered(AT_ONCE)
+            .collect()
+            .await;
+        stream::iter(specs.iter().zip(ready))
+            .map(|(spec, id)| self.open(spec, id))
+            .buffered(AT_ONCE)
+            .collect()
+            .await
+    }
+
+    /// Creates an activity that can be opened.
+    pub(crate) async fn ready(&self, spec: &BagSpec) -> ActivityId {
         let id = self.draft(spec).await;
         let host = self.host_of(spec.room);
         self.post(&host, &format!("/v1/activities/{id}/submit"), None)
             .await
             .expect(200);
+        id
+    }
+
+    /// Opens one that is ready.
+    pub(crate) async fn open(&self, spec: &BagSpec, id: ActivityId) -> Bag {
+        let host = self.host_of(spec.room);
         let opened = self
             .post(&host, &format!("/v1/activities/{id}/open"), None)
             .await

@@ -5,12 +5,20 @@ mod amqp;
 mod api;
 mod bag;
 mod eventually;
+mod joining;
+mod pool;
 mod process;
+<<<<<<< HEAD
+mod queues;
+=======
+mod truth;
+>>>>>>> main
 mod world;
 
 pub(crate) use amqp::{Amqp, Events, RawMessage};
 pub(crate) use api::{Answer, Api, HOST, OPERATOR};
 pub(crate) use bag::{Bag, BagSpec};
 pub(crate) use eventually::eventually;
-pub(crate) use process::Process;
+pub(crate) use process::{Process, nothing_happens_for};
+pub(crate) use truth::Win;
 pub(crate) use world::World;
