@@ -17,6 +17,7 @@ mod problem;
 mod query;
 mod request_id;
 mod tracking;
+mod type_faults;
 
 pub use auth::{Auth, AuthError, NewToken, issue_token};
 pub use body::{BatchBody, Body, BodyLimits, NoFields, OptionalBody};

@@ -65,7 +65,14 @@ async fn every_faulty_field_is_named_whatever_is_wrong_with_it() {
     let change = format!("/v1/activities/{draft}");
     expect_named(&api, (Method::PATCH, &change), faults::of_drafts(), alone).await;
     let reject = format!("{change}/reject");
-    expect_named(&api, (Method::POST, &reject), faults::of_reasons(), alone).await;
+    let with_reason = |fault: &Value| merged(&json!({ "reason": "Incomplete" }), fault);
+    expect_named(
+        &api,
+        (Method::POST, &reject),
+        faults::of_reasons(),
+        with_reason,
+    )
+    .await;
     let no_reason = vec![(json!({}), "reason"), (json!({ "reason": null }), "reason")];
     expect_named(&api, (Method::POST, &reject), no_reason, alone).await;
     let cancel = format!("{change}/cancel");
@@ -145,11 +152,58 @@ async fn all_faults_are_named_at_once_and_what_is_right_is_stored_and_shown() {
     let named = ["bogus", "name", "kind", "stockTotal"];
     assert_eq!(answer.faulty_fields(), named, "{}", answer.body);
 
+    check_faults_of_type(&api).await;
     check_kept_as_sent(&api).await;
     check_limits_that_are_right(&api).await;
 
     process.stop().await;
     world.end().await;
+}
+
+/// Calls whose fields have one type each.
+async fn check_faults_of_type(api: &Api) {
+    let bag = api
+        .open_bag(&BagSpec {
+            room: 8003,
+            countdown_secs: 600,
+            ..BagSpec::default()
+        })
+        .await;
+    for (verb, body, named) in [
+        (
+            "join",
+            json!({ "userId": 5, "deviceId": 5, "completedTasks": [7], "bogus": 1 }),
+            vec!["bogus", "completedTasks[0]", "deviceId", "userId"],
+        ),
+        (
+            "join",
+            json!({ "deviceId": "", "completedTasks": ["follow"] }),
+            vec!["completedTasks[0]", "deviceId"],
+        ),
+        (
+            "reject",
+            json!({ "reason": 5, "bogus": 1 }),
+            vec!["bogus", "reason"],
+        ),
+        ("reject", json!({ "Reason": "x" }), vec!["Reason", "reason"]),
+        (
+            "cancel",
+            json!({ "reason": [], "bogus": 1 }),
+            vec!["bogus", "reason"],
+        ),
+        (
+            "open",
+            json!({ "drawAt": 1, "startAt": 2 }),
+            vec!["drawAt", "startAt"],
+        ),
+    ] {
+        let path = bag.path(&format!("/{verb}"));
+        let answer = api.post(&api.operator(), &path, Some(body)).await;
+        let mut fields = answer.faulty_fields();
+        fields.sort_unstable();
+        assert_eq!(fields, named, "{verb}: {}", answer.body);
+        assert_eq!(answer.status, 422);
+    }
 }
 
 async fn create(api: &Api, body: Value) -> Answer {
