@@ -83,7 +83,7 @@ mod imports {
                 '{' => depth += 1,
                 '}' => depth -= 1,
                 ',' if depth == 0 => {
-                    names.extend(first_name(std::mem::take(&mut item).trim_start()))
+                    names.extend(first_name(std::mem::take(&mut item).trim_start()));
                 }
                 _ if depth == 0 => item.push(c),
                 _ => (),
