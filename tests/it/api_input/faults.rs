@@ -166,7 +166,7 @@ fn of_draw_times() -> Vec<Fault> {
         before_now(60),
         before_now(0),
         from_now(3),
-        from_now(30 * DAY + 60),
+        from_now(30 * DAY + 600),
     ]);
     let mut faults: Vec<Fault> = bad_times()
         .into_iter()
@@ -174,8 +174,8 @@ fn of_draw_times() -> Vec<Fault> {
         .map(draw_at)
         .collect();
     let (near, far) = (
-        format_timestamp(from_now(60)),
-        format_timestamp(from_now(64)),
+        format_timestamp(from_now(600)),
+        format_timestamp(from_now(604)),
     );
     faults.push((json!({ "countdownSeconds": 300, "drawAt": near }), "drawAt"));
     faults.push((

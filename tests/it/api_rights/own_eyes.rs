@@ -16,6 +16,7 @@ async fn everybody_joins_for_itself_and_sees_its_own_result_only() {
     let bag = api
         .open_bag(&BagSpec {
             winners: 1,
+            countdown_secs: 8,
             ..BagSpec::default()
         })
         .await;

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use super::{event_with, events_until};
 use crate::harness::{Api, Bag, BagSpec, World, eventually};
 
-/// Ready to open in two seconds.
+/// Ready to open in three seconds.
 async fn scheduled(api: &Api, room: u64, extra: Value) -> (ActivityId, String) {
-    let start_at = format_timestamp(SystemClock.now() + Duration::from_secs(2));
+    let start_at = format_timestamp(SystemClock.now() + Duration::from_secs(3));
     let mut extra = extra;
     extra["startAt"] = json!(start_at);
     let spec = BagSpec {

@@ -10,7 +10,7 @@ use crate::harness::{Api, Bag, BagSpec, World, eventually};
 fn spec(room: u64, prizes: &Value) -> BagSpec {
     BagSpec {
         room,
-        countdown_secs: 10,
+        countdown_secs: 14,
         extra: json!({ "prizes": prizes }),
         ..BagSpec::default()
     }
