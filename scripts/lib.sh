@@ -99,7 +99,8 @@ as_root=()
 find_root() {
   [[ $(id -u) -ne 0 ]] || return 0
   command -v sudo >/dev/null || return 1
-  if sudo -n true 2>/dev/null || [[ -t 0 && -t 2 ]]; then
+  # The password is asked for here, in the foreground: what needs it later may run in the background.
+  if sudo -n true 2>/dev/null || { [[ -t 0 && -t 2 ]] && sudo -v; }; then
     as_root=(sudo)
   else
     return 1

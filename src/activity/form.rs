@@ -4,8 +4,11 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Deserializer, de::DeserializeOwned};
-use serde_json::Value;
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, IgnoredAny},
+};
+use serde_json::{Map, Value};
 
 use crate::{
     http::FieldErrors,
@@ -56,15 +59,62 @@ impl From<Value> for Field {
     }
 }
 
+/// A list as it came.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Items<T> {
+    List(Vec<Item<T>>),
+    Other(IgnoredAny),
+}
+
+/// An item of a list as it came. A form that is an object has no faults yet, but for a field that
+/// is given twice.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Item<T> {
+    Object(T),
+    Other(IgnoredAny),
+}
+
+impl<T> Item<T> {
+    /// The form; nothing and a fault when the item named `name` is none.
+    pub(super) fn object(&self, name: String, errors: &mut FieldErrors) -> Option<&T> {
+        match self {
+            Self::Object(form) => Some(form),
+            Self::Other(_) => {
+                errors.add(name, "this is an object with each of its fields once");
+                None
+            }
+        }
+    }
+}
+
+/// The fields that no form of this kind has, by name.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(transparent)]
+pub(super) struct UnknownFields(Map<String, Value>);
+
+impl UnknownFields {
+    /// More are not worth the room that they take in the answer.
+    const MOST_NAMED: usize = 20;
+
+    /// Names them as faults; `at` makes a field's path of its name.
+    pub(super) fn refuse(&self, at: impl Fn(&str) -> String, errors: &mut FieldErrors) {
+        for name in self.0.keys().take(Self::MOST_NAMED) {
+            errors.add_unknown(&at(name));
+        }
+    }
+}
+
 /// An activity to be created, or the changes of a draft.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct ActivityForm {
     pub(super) room_id: Field,
     pub(super) title: Field,
     pub(super) conditions: Field,
-    pub(super) prizes: Option<Vec<PrizeForm>>,
-    pub(super) tasks: Option<Vec<TaskForm>>,
+    pub(super) prizes: Option<Items<PrizeForm>>,
+    pub(super) tasks: Option<Items<TaskForm>>,
     pub(super) presence_rule: Field,
     pub(super) one_entry_per_device: Field,
     pub(super) shard_by: Field,
@@ -72,25 +122,31 @@ pub struct ActivityForm {
     pub(super) countdown_seconds: Field,
     pub(super) start_at: Field,
     pub(super) draw_at: Field,
+    #[serde(flatten)]
+    pub(super) unknown: UnknownFields,
 }
 
 /// A prize of an activity: one of the library, or a private one.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[serde(rename_all = "camelCase", default)]
 pub(super) struct PrizeForm {
     pub(super) prize_id: Field,
     pub(super) name: Field,
     pub(super) kind: Field,
     pub(super) image: Field,
     pub(super) quantity: Field,
+    #[serde(flatten)]
+    pub(super) unknown: UnknownFields,
 }
 
 /// Something a participant has to do.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[serde(rename_all = "camelCase", default)]
 pub(super) struct TaskForm {
     pub(super) task_id: Field,
     pub(super) title: Field,
+    #[serde(flatten)]
+    pub(super) unknown: UnknownFields,
 }
 
 impl ActivityForm {
@@ -101,18 +157,26 @@ impl ActivityForm {
 
     /// The prizes of the library that are asked for, as far as their ids are proper.
     pub(super) fn library_prizes(&self) -> Vec<PrizeId> {
-        let prizes = self.prizes.iter().flatten();
-        prizes.filter_map(|prize| prize.prize_id.peek()).collect()
+        let Some(Items::List(prizes)) = &self.prizes else {
+            return Vec::new();
+        };
+        let id = |prize: &Item<PrizeForm>| match prize {
+            Item::Object(form) => form.prize_id.peek(),
+            Item::Other(_) => None,
+        };
+        prizes.iter().filter_map(id).collect()
     }
 }
 
 /// A prize of the library to be created, or its changes.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct LibraryPrizeForm {
     pub(super) name: Field,
     pub(super) kind: Field,
     pub(super) image: Field,
     pub(super) value_cents: Field,
     pub(super) stock_total: Field,
+    #[serde(flatten)]
+    pub(super) unknown: UnknownFields,
 }

@@ -45,6 +45,7 @@ pub(super) fn validate(
     base: Option<&LibraryPrize>,
 ) -> Result<PrizeDraft, FieldErrors> {
     let mut errors = FieldErrors::new();
+    form.unknown.refuse(str::to_owned, &mut errors);
     let name = match base {
         Some(base) if !form.name.is_given() => Some(base.name.clone()),
         Some(_) | None => {

@@ -190,6 +190,22 @@ fn every_faulty_field_is_named_at_once() {
         ]
     );
     assert_eq!(
+        faulty_fields(json!({
+            "roomId": "1", "titel": "x", "prizes": [[], {"quanity": 1}], "tasks": "follow",
+            "countdownSeconds": 5,
+        })),
+        [
+            "titel",
+            "title",
+            "prizes[0]",
+            "prizes[1].quanity",
+            "prizes[1].quantity",
+            "prizes[1].name",
+            "prizes[1].kind",
+            "tasks",
+        ]
+    );
+    assert_eq!(
         faulty_fields(json!({})),
         ["roomId", "title", "prizes", "countdownSeconds"]
     );

@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::{CandidateService, admission::Message, message::Received};
+use super::{BarrierPass, CandidateService, admission::Message, message::Received};
 use crate::{
     infra::broker::{Delivery, OrderedHandler, Verdict},
     telemetry::metrics,
@@ -40,6 +40,19 @@ impl StreamConsumer {
         }
         Some(())
     }
+
+    async fn pass(&self, passes: &[BarrierPass]) -> Option<Verdict> {
+        let unasked = self
+            .candidates
+            .pass_barriers(self.partition, passes, &self.stop)
+            .await?;
+        let Some(first) = unasked.first() else {
+            return Some(Verdict::Ack);
+        };
+        let (id, token) = (first.activity_id, first.draw_token);
+        let reason = format!("nobody asked for a barrier of activity {id} with draw token {token}");
+        Some(Verdict::DeadLetter { reason })
+    }
 }
 
 impl OrderedHandler for StreamConsumer {
@@ -61,10 +74,7 @@ impl OrderedHandler for StreamConsumer {
                 Ok(Received::Barrier(_)) if delivery.redelivered => Verdict::Ack,
                 Ok(Received::Barrier(passes)) => {
                     self.admit(&mut batch).await?;
-                    self.candidates
-                        .pass_barriers(self.partition, &passes, &self.stop)
-                        .await?;
-                    Verdict::Ack
+                    self.pass(&passes).await?
                 }
                 Err(error) => Verdict::DeadLetter {
                     reason: error.to_string(),

@@ -57,13 +57,7 @@ impl DrawConsumer {
     /// Looks at the row and does what it asks for.
     async fn advance(&self, message: DrawMessage) -> Result<Next, Hindrance> {
         let id = message.activity_id;
-        let state = match self.draws.state(id).await {
-            Err(DrawError::NotFound(_)) => {
-                tracing::warn!(activity.id = %id, "a draw message for an unknown activity");
-                return Ok(Next::Settled);
-            }
-            state => state?,
-        };
+        let state = self.draws.state(id).await?;
         let Some(draw_at) = state.pending_draw_at() else {
             return Ok(Next::Settled);
         };
@@ -103,6 +97,11 @@ impl Handler for DrawConsumer {
             let pause = match self.advance(message).await {
                 Ok(Next::Settled) => return Verdict::Ack,
                 Ok(Next::Wait(pause)) => pause,
+                // Its message is sent after the commit that made it, so it will never exist.
+                Err(Hindrance::Draw(error @ DrawError::NotFound(_))) => {
+                    let reason = error.to_string();
+                    return Verdict::DeadLetter { reason };
+                }
                 Err(error) => {
                     let error = &error as &dyn std::error::Error;
                     tracing::warn!(error, activity.id = %message.activity_id, "draw message held");

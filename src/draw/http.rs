@@ -9,7 +9,7 @@ use serde_json::json;
 use super::DrawService;
 use crate::{
     activity::{Actor, Status},
-    http::{Endpoint, Operator, PathId, Problem, RequestId},
+    http::{Endpoint, NoFields, Operator, OptionalBody, PathId, Problem, RequestId},
     kernel::ActivityId,
 };
 
@@ -22,6 +22,7 @@ pub fn routes(config: &mut ServiceConfig) {
 async fn draw(
     operator: Operator,
     PathId(id): PathId<ActivityId>,
+    _body: OptionalBody<NoFields>,
     draws: Data<DrawService>,
 ) -> Result<HttpResponse, Problem> {
     let state = draws.state(id).await?;

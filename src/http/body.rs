@@ -9,9 +9,12 @@ use actix_web::{
     web::{Bytes, BytesMut},
 };
 use futures_util::StreamExt;
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{
+    Deserialize,
+    de::{DeserializeOwned, IgnoredAny},
+};
 
-use super::{fields::FieldErrors, problem::Problem};
+use super::{fields::FieldErrors, problem::Problem, type_faults};
 use crate::settings::ServerSettings;
 
 /// How large bodies may be, in bytes. Part of the application's data.
@@ -52,6 +55,11 @@ pub struct Body<T>(pub T);
 /// A small JSON object that may be left out altogether.
 #[derive(Debug)]
 pub struct OptionalBody<T>(pub T);
+
+/// What the body of a call without parameters may hold: nothing.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NoFields {}
 
 /// A JSON object that carries many things at once.
 #[derive(Debug)]
@@ -195,7 +203,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     check_is_object(text)?;
     let mut json = serde_json::Deserializer::from_str(text);
     let value = serde_path_to_error::deserialize(&mut json)
-        .map_err(|error| refuse(text, error.path(), error.inner()))?;
+        .map_err(|error| refuse::<T>(text, error.path(), error.inner()))?;
     json.end()
         .map_err(|error| malformed(format!("the body is not JSON: {error}")))?;
     Ok(value)
@@ -216,7 +224,11 @@ fn check_syntax(text: &str) -> Result<(), Problem> {
         .map_err(|error| malformed(format!("the body is not JSON: {error}")))
 }
 
-fn refuse(text: &str, path: &serde_path_to_error::Path, error: &serde_json::Error) -> Problem {
+fn refuse<T: DeserializeOwned>(
+    text: &str,
+    path: &serde_path_to_error::Path,
+    error: &serde_json::Error,
+) -> Problem {
     // A fault of type may come before a fault of syntax; then the syntax matters more.
     if let Err(problem) = check_syntax(text) {
         return problem;
@@ -231,5 +243,6 @@ fn refuse(text: &str, path: &serde_path_to_error::Path, error: &serde_json::Erro
         .map_or(message.as_str(), |(message, _)| message);
     let mut errors = FieldErrors::new();
     errors.add_serde(path, message);
+    type_faults::add_others::<T>(text, &mut errors);
     Problem::invalid(errors)
 }

@@ -71,7 +71,14 @@ impl FieldErrors {
 /// Longest part of a message or name that may come from the caller, in characters.
 const LONGEST_ECHO: usize = 200;
 
+const UNKNOWN: &str = "this field is not known";
+
 impl FieldErrors {
+    /// Names a field that is not known.
+    pub fn add_unknown(&mut self, field: &str) {
+        self.add(shorten(field), UNKNOWN);
+    }
+
     /// Names the fault that serde found at `path`.
     pub(super) fn add_serde(&mut self, path: &serde_path_to_error::Path, message: &str) {
         let path = path.to_string();
@@ -88,7 +95,7 @@ impl FieldErrors {
 /// The field that serde's message is about when the path leads only to its parent.
 fn named_field(message: &str) -> Option<(&str, &'static str)> {
     for (start, fault) in [
-        ("unknown field `", "this field is not known"),
+        ("unknown field `", UNKNOWN),
         ("missing field `", "this field is required"),
         ("duplicate field `", "this field is given twice"),
     ] {

@@ -351,6 +351,32 @@ async fn a_message_without_a_queue_is_returned_and_the_queue_comes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_exchange_that_was_deleted_comes_back() {
+    let fixture = Fixture::start().await;
+    let raw = Raw::connect(&url()).await;
+    let exchange = fixture.broker.topology().events_exchange();
+    raw.channel
+        .exchange_delete(
+            exchange.into(),
+            lapin::options::ExchangeDeleteOptions::default(),
+        )
+        .await
+        .expect("deleted");
+
+    let refused = fixture
+        .broker
+        .publish(numbered(Target::Events("activity.drawn"), 1))
+        .await;
+
+    assert!(refused.is_err(), "{refused:?}");
+    fixture
+        .publish_eventually(Target::Events("activity.drawn"), 2)
+        .await;
+    raw.connection.close(200, "OK".into()).await.unwrap();
+    fixture.clean_up().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_event_that_nobody_waits_for_is_published() {
     let fixture = Fixture::start().await;
 

@@ -390,7 +390,7 @@ async fn a_draw_that_is_far_ahead_is_armed_when_it_comes_near_and_not_drawn_befo
         amqp.take(&rung).await.ok_or("nothing")
     })
     .await;
-    let sent: Value = serde_json::from_slice(&sent.body).unwrap();
+    let sent: Value = serde_json::from_slice(&sent).unwrap();
     assert_eq!(sent["activityId"], bag.id.to_string(), "{sent}");
     let audited = "SELECT COUNT(*) FROM audit WHERE action = 'activity.arm'";
     assert_eq!(world.number(audited).await, 1);

@@ -4,6 +4,10 @@
 #[cfg(test)]
 mod admission;
 #[cfg(test)]
+mod api_input;
+#[cfg(test)]
+mod api_rights;
+#[cfg(test)]
 mod broker;
 #[cfg(test)]
 mod draw;
@@ -14,10 +18,18 @@ mod draws;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod joins;
+#[cfg(test)]
+mod life_cycle;
+#[cfg(test)]
+mod outages;
+#[cfg(test)]
 mod proxy;
 #[cfg(test)]
 mod results;
 #[cfg(test)]
 mod selection;
+#[cfg(test)]
+mod stream;
 #[cfg(test)]
 mod whole;

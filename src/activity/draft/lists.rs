@@ -5,12 +5,13 @@ use std::collections::HashSet;
 use super::{
     super::{
         Task, check,
-        form::{PrizeForm, TaskForm},
+        form::{Items, PrizeForm, TaskForm},
     },
     Checker, DraftPrize, PrizeList,
 };
 use crate::kernel::PrizeId;
 
+const NOT_A_LIST: &str = "this is a list of objects";
 const PRIZES_MAX: usize = 100;
 const QUANTITY_MAX: u64 = 1_000;
 const WINNERS_MAX: u32 = 10_000;
@@ -20,12 +21,16 @@ const TASK_ID_MAX_CHARS: usize = 64;
 impl Checker<'_> {
     pub(super) fn prizes(&mut self) -> Option<PrizeList> {
         let form = self.form;
-        let Some(forms) = &form.prizes else {
+        let Some(items) = &form.prizes else {
             if self.base.is_none() {
                 self.errors.add("prizes", "this field is required");
                 return None;
             }
             return Some(PrizeList::Unchanged);
+        };
+        let Items::List(forms) = items else {
+            self.errors.add("prizes", NOT_A_LIST);
+            return None;
         };
         if forms.is_empty() || forms.len() > PRIZES_MAX {
             let message = format!("there are 1 to {PRIZES_MAX} kinds of prizes");
@@ -36,7 +41,10 @@ impl Checker<'_> {
         let checked: Vec<Option<DraftPrize>> = forms
             .iter()
             .enumerate()
-            .map(|(index, form)| self.prize(index, form, &mut seen))
+            .map(|(index, item)| {
+                let form = item.object(format!("prizes[{index}]"), &mut self.errors)?;
+                self.prize(index, form, &mut seen)
+            })
             .collect();
         let prizes: Vec<DraftPrize> = checked.into_iter().collect::<Option<_>>()?;
         let winner_count: u32 = prizes.iter().map(|prize| prize.quantity).sum();
@@ -54,6 +62,7 @@ impl Checker<'_> {
         seen: &mut HashSet<PrizeId>,
     ) -> Option<DraftPrize> {
         let at = |field: &str| format!("prizes[{index}].{field}");
+        form.unknown.refuse(at, &mut self.errors);
         let quantity: Option<u64> =
             check::required(&form.quantity, at("quantity"), &mut self.errors);
         let quantity = check::within(quantity, 1..=QUANTITY_MAX, at("quantity"), &mut self.errors);
@@ -126,8 +135,12 @@ impl Checker<'_> {
 
     pub(super) fn tasks(&mut self) -> Option<Vec<Task>> {
         let form = self.form;
-        let Some(forms) = &form.tasks else {
+        let Some(items) = &form.tasks else {
             return Some(self.base.map_or_else(Vec::new, |base| base.tasks.clone()));
+        };
+        let Items::List(forms) = items else {
+            self.errors.add("tasks", NOT_A_LIST);
+            return None;
         };
         if forms.len() > TASKS_MAX {
             self.errors
@@ -138,7 +151,10 @@ impl Checker<'_> {
         let tasks: Vec<Option<Task>> = forms
             .iter()
             .enumerate()
-            .map(|(index, form)| self.task(index, form, &mut seen))
+            .map(|(index, item)| {
+                let form = item.object(format!("tasks[{index}]"), &mut self.errors)?;
+                self.task(index, form, &mut seen)
+            })
             .collect();
         tasks.into_iter().collect()
     }
@@ -146,6 +162,7 @@ impl Checker<'_> {
     fn task(&mut self, index: usize, form: &TaskForm, seen: &mut HashSet<String>) -> Option<Task> {
         let at = |field: &str| format!("tasks[{index}].{field}");
         let errors = &mut self.errors;
+        form.unknown.refuse(at, errors);
         let task_id: Option<String> = check::required(&form.task_id, at("taskId"), errors);
         if let Some(task_id) = &task_id {
             if !is_task_id(task_id) {

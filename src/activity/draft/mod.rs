@@ -96,6 +96,7 @@ struct Checker<'a> {
 impl Checker<'_> {
     // Every field is looked at before the first missing one ends it.
     fn draft(&mut self) -> Option<Draft> {
+        self.form.unknown.refuse(str::to_owned, &mut self.errors);
         let room_id = self.room_id();
         let title = self.title();
         let conditions = self.conditions();

@@ -8,7 +8,7 @@ use super::{
     activities::{actor, answer, in_own_room},
 };
 use crate::{
-    http::{Body, FieldErrors, HostOrOperator, Operator, OptionalBody, PathId, Problem},
+    http::{Body, FieldErrors, HostOrOperator, NoFields, Operator, OptionalBody, PathId, Problem},
     kernel::ActivityId,
 };
 
@@ -16,6 +16,7 @@ use crate::{
 pub(super) async fn submit(
     caller: HostOrOperator,
     id: PathId<ActivityId>,
+    _body: OptionalBody<NoFields>,
     activities: Data<ActivityService>,
 ) -> Result<HttpResponse, Problem> {
     in_own_room(&activities, &caller, id.0).await?;
@@ -27,6 +28,7 @@ pub(super) async fn submit(
 pub(super) async fn approve(
     operator: Operator,
     id: PathId<ActivityId>,
+    _body: OptionalBody<NoFields>,
     activities: Data<ActivityService>,
 ) -> Result<HttpResponse, Problem> {
     let detail = activities.approve(id.0, &actor(operator.user_id())).await?;
@@ -57,6 +59,7 @@ pub(super) async fn reject(
 pub(super) async fn open(
     caller: HostOrOperator,
     id: PathId<ActivityId>,
+    _body: OptionalBody<NoFields>,
     activities: Data<ActivityService>,
 ) -> Result<HttpResponse, Problem> {
     in_own_room(&activities, &caller, id.0).await?;

@@ -12,6 +12,7 @@ use super::{
     outcome::Outcome,
 };
 use crate::{
+    activity::drawing,
     candidate::{BarrierPass, CandidateService, store},
     infra::{broker::Outgoing, mysql::is_unavailable},
     kernel::step,
@@ -94,18 +95,43 @@ impl CandidateService {
         Some(())
     }
 
-    /// Notes that everything before the barriers has been handled; `None` as in `admit`.
+    /// Notes that everything before the barriers has been handled, and answers those that no draw
+    /// asked for; `None` as in `admit`.
     pub(in crate::candidate) async fn pass_barriers(
         &self,
         partition: u16,
         passes: &[BarrierPass],
         stop: &CancellationToken,
-    ) -> Option<()> {
+    ) -> Option<Vec<BarrierPass>> {
         let mut hold = Hold::new();
-        while let Err(error) = store::insert_barriers(self.db(), partition, passes).await {
-            hold.pause(&error, stop).await?;
+        loop {
+            match self.note_barriers(partition, passes).await {
+                Ok(unasked) => return Some(unasked),
+                Err(error) => hold.pause(&error, stop).await?,
+            }
         }
-        Some(())
+    }
+
+    /// A barrier that came before its draw was claimed would let the draw overtake the joins
+    /// behind it, so it is not noted.
+    async fn note_barriers(
+        &self,
+        partition: u16,
+        passes: &[BarrierPass],
+    ) -> Result<Vec<BarrierPass>, DbErr> {
+        let mut asked_for = Vec::with_capacity(passes.len());
+        let mut unasked = Vec::new();
+        for pass in passes {
+            let state = drawing::find_state(self.db(), pass.activity_id).await?;
+            let last_token = state.map_or(0, |state| state.draw_token);
+            if (1..=last_token).contains(&pass.draw_token) {
+                asked_for.push(*pass);
+            } else {
+                unasked.push(*pass);
+            }
+        }
+        store::insert_barriers(self.db(), partition, &asked_for).await?;
+        Ok(unasked)
     }
 
     /// Commits the items, in one transaction if possible; a batch that keeps failing is split until

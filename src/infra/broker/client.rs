@@ -61,7 +61,7 @@ struct Shared {
     line: RwLock<Option<Arc<Line>>>,
     connected: watch::Sender<bool>,
     /// A message found no queue: something has been deleted and has to be declared again.
-    returned: Notify,
+    untaken: Notify,
 }
 
 impl Broker {
@@ -73,7 +73,7 @@ impl Broker {
             topology,
             line: RwLock::new(None),
             connected: watch::Sender::new(false),
-            returned: Notify::new(),
+            untaken: Notify::new(),
         };
         Self {
             shared: Arc::new(shared),
@@ -142,8 +142,8 @@ impl Broker {
                 }
             }
             // Looked at once a tick at most, so a missing queue is not declared in a tight loop.
-            if futures_util::FutureExt::now_or_never(self.shared.returned.notified()).is_some() {
-                tracing::warn!("a message found no queue; declaring all of them again");
+            if futures_util::FutureExt::now_or_never(self.shared.untaken.notified()).is_some() {
+                tracing::warn!("a message was not taken; declaring all queues and exchanges again");
                 connection::declare_all(line.connection(), self.topology()).await?;
             }
         }
@@ -196,11 +196,15 @@ impl Broker {
                 .collect();
         };
         let results = publisher::send(&line, envelopes, self.confirm_timeout()).await;
-        if results
-            .iter()
-            .any(|result| matches!(result, Err(PublishError::Returned)))
-        {
-            self.shared.returned.notify_one();
+        // A missing queue returns the message, a missing exchange breaks the channel.
+        let hints_at_topology = |result: &_| {
+            matches!(
+                result,
+                Err(PublishError::Returned | PublishError::Connection(_))
+            )
+        };
+        if results.iter().any(hints_at_topology) {
+            self.shared.untaken.notify_one();
         }
         results
     }

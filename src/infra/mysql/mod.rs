@@ -1,12 +1,14 @@
 //! The shared `MySQL` pool, its migrations, its clock, and what it takes to retry a transaction.
 
 mod clock;
+mod limit;
 mod meta;
 mod migrate;
 mod pool;
 mod retry;
 
 pub use clock::{ClockUncertain, DatabaseClock, DatabaseTime};
+pub use limit::within_limit;
 pub use meta::settle_fact;
 pub use migrate::{MigrateError, migrate};
 pub use pool::{MySqlOptions, connect_lazy, is_galera, ping};

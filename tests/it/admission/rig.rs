@@ -110,9 +110,9 @@ impl Rig {
         self.run(
             "INSERT INTO activity (id, kind, room_id, host_id, title, winner_count, tasks, \
              presence_rule, one_entry_per_device, shard_by, cooldown_secs, trim_after, trim_floor, \
-             status, start_at, draw_at, seed, commitment, rules, created_at, updated_at) VALUES \
-             (?, 'luckyBag', ?, 9, 'a bag', 5, ?, ?, ?, 'lowBits', 10800, ?, ?, 'open', NOW(3), \
-             NOW(3) + INTERVAL 1 HOUR, ?, ?, '{}', NOW(3), NOW(3))",
+             status, start_at, draw_at, draw_token, seed, commitment, rules, created_at, updated_at) \
+             VALUES (?, 'luckyBag', ?, 9, 'a bag', 5, ?, ?, ?, 'lowBits', 10800, ?, ?, 'open', \
+             NOW(3), NOW(3) + INTERVAL 1 HOUR, 2, ?, ?, '{}', NOW(3), NOW(3))",
             vec![
                 BAG.into(),
                 ROOM.into(),

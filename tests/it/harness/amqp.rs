@@ -18,13 +18,6 @@ pub(crate) struct Amqp {
     channel: Channel,
 }
 
-/// A message as it lies in a queue.
-#[derive(Debug)]
-pub(crate) struct RawMessage {
-    pub(crate) body: Vec<u8>,
-    pub(crate) headers: Value,
-}
-
 impl Amqp {
     pub(crate) async fn connect(url: &str) -> Self {
         let connection = Connection::connect(url, ConnectionProperties::default())
@@ -35,6 +28,10 @@ impl Amqp {
             connection,
             channel,
         }
+    }
+
+    pub(super) fn channel(&self) -> &Channel {
+        &self.channel
     }
 
     /// Removes every queue and exchange of a namespace.
@@ -56,22 +53,18 @@ impl Amqp {
         }
     }
 
-    /// The oldest message of a queue, taken out of it.
-    pub(crate) async fn take(&self, queue: &str) -> Option<RawMessage> {
+    /// The body of the oldest message of a queue, taken out of it.
+    pub(crate) async fn take(&self, queue: &str) -> Option<Vec<u8>> {
         let message = self
             .channel
             .basic_get(queue.into(), BasicGetOptions::default())
             .await
             .expect("the queue exists")?;
-        let headers = message.properties.headers().clone().unwrap_or_default();
         message
             .ack(BasicAckOptions::default())
             .await
             .expect("taken");
-        Some(RawMessage {
-            body: message.delivery.data,
-            headers: serde_json::to_value(headers).expect("headers"),
-        })
+        Some(message.delivery.data)
     }
 
     /// Collects the events of an exchange from now on, in a queue that goes with the connection.

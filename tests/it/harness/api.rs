@@ -7,7 +7,8 @@ use luckybag::{
     kernel::{Clock, RoomId, SystemClock, UserId},
     settings::AuthSettings,
 };
-use reqwest::{Method, StatusCode};
+use reqwest::{Method, RequestBuilder, StatusCode, header::HeaderMap};
+use secrecy::ExposeSecret;
 use serde_json::Value;
 
 /// A caller of one process's API. Cheap to clone.
@@ -22,6 +23,7 @@ pub(crate) struct Api {
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
     pub(crate) body: Value,
 }
 
@@ -39,6 +41,35 @@ impl Answer {
         let body = self.expect(status);
         assert_eq!(body["code"], code, "{body}");
         body
+    }
+}
+
+impl Answer {
+    /// The fields that a problem names, in its order.
+    pub(crate) fn faulty_fields(&self) -> Vec<&str> {
+        let faults = self.body["errors"].as_array().into_iter().flatten();
+        faults
+            .map(|fault| fault["field"].as_str().expect("a field's name"))
+            .collect()
+    }
+
+    /// A header's text, empty without it.
+    pub(crate) fn header(&self, name: &str) -> &str {
+        let value = self.headers.get(name);
+        value.map_or("", |value| value.to_str().expect("text"))
+    }
+
+    /// What every answer has: a request id; and every refusal: a problem that names it.
+    fn assert_well_formed(&self, call: &str) {
+        let request_id = self.header("x-request-id");
+        assert!(!request_id.is_empty(), "{call}: no x-request-id: {self:?}");
+        if self.status.is_client_error() || self.status.is_server_error() {
+            let problem = &self.body;
+            assert_eq!(self.header("content-type"), "application/problem+json");
+            assert_eq!(problem["status"], self.status.as_u16(), "{call}: {problem}");
+            assert_eq!(problem["requestId"], request_id, "{call}: {problem}");
+            assert!(problem["code"].is_string(), "{call}: {problem}");
+        }
     }
 }
 
@@ -62,6 +93,11 @@ impl Api {
             ttl: Duration::from_hours(1),
         };
         issue_token(&self.auth, &token, SystemClock.now()).expect("a token")
+    }
+
+    /// For tokens that the service would not make.
+    pub(crate) fn signing_secret(&self) -> &str {
+        self.auth.signing_secret.expose_secret()
     }
 
     pub(crate) fn viewer(&self, user_id: u64) -> String {
@@ -91,23 +127,31 @@ impl Api {
     async fn call(&self, method: Method, token: &str, path: &str, body: Option<Value>) -> Answer {
         let mut request = self
             .http
-            .request(method.clone(), format!("{}{path}", self.url))
+            .request(method, format!("{}{path}", self.url))
             .bearer_auth(token);
         if let Some(body) = body {
             request = request.json(&body);
         }
-        let response = request
-            .send()
-            .await
-            .unwrap_or_else(|error| panic!("{method} {path}: {error:?}"));
-        let status = response.status();
-        let bytes = response
-            .bytes()
-            .await
-            .unwrap_or_else(|error| panic!("{method} {path}: {error:?}"));
-        Answer {
+        self.send(request).await
+    }
+
+    /// Sends a request as it is.
+    pub(crate) async fn send(&self, request: RequestBuilder) -> Answer {
+        let (client, request) = request.build_split();
+        let request = request.expect("a request");
+        let call = format!("{} {}", request.method(), request.url());
+        let broken = |error: reqwest::Error| format!("{call}: {error:?}");
+        let response = client.execute(request).await.map_err(broken);
+        let response = response.unwrap_or_else(|error| panic!("{error}"));
+        let (status, headers) = (response.status(), response.headers().clone());
+        let bytes = response.bytes().await.map_err(broken);
+        let bytes = bytes.unwrap_or_else(|error| panic!("{error}"));
+        let answer = Answer {
             status,
+            headers,
             body: serde_json::from_slice(&bytes).unwrap_or(Value::Null),
-        }
+        };
+        answer.assert_well_formed(&call);
+        answer
     }
 }

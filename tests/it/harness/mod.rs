@@ -5,12 +5,15 @@ mod amqp;
 mod api;
 mod bag;
 mod eventually;
+mod joining;
+mod pool;
 mod process;
+mod queues;
 mod truth;
 mod world;
 
-pub(crate) use amqp::{Amqp, Events, RawMessage};
-pub(crate) use api::{Answer, Api, HOST, OPERATOR};
+pub(crate) use amqp::{Amqp, Events};
+pub(crate) use api::{Answer, Api};
 pub(crate) use bag::{Bag, BagSpec};
 pub(crate) use eventually::eventually;
 pub(crate) use process::{Process, nothing_happens_for};

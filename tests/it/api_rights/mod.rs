@@ -1,0 +1,6 @@
+//! Who may do what, and that everybody acts for itself.
+
+mod callers;
+mod own_eyes;
+mod routes;
+mod table;

@@ -1,0 +1,190 @@
+//! Every route against every caller.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use reqwest::{Method, header::AUTHORIZATION};
+use serde_json::{Value, json};
+
+use super::{
+    callers::{Caller, ROOM, faulty_headers},
+    table::{ROUTES, Route},
+};
+use crate::harness::{Answer, Api, BagSpec, World};
+
+/// The ids that stand in the paths under test.
+struct Places {
+    activity: String,
+    prize: String,
+}
+
+impl Route {
+    async fn call(&self, api: &Api, places: &Places, authorization: Option<&str>) -> Answer {
+        let path = self
+            .path
+            .replace("{activityId}", &places.activity)
+            .replace("{prizeId}", &places.prize)
+            .replace("{roomId}", &ROOM.to_string());
+        let method = Method::from_bytes(self.method.as_bytes()).expect("a method");
+        let mut request = api.http.request(method, format!("{}{path}", api.url));
+        if let Some(authorization) = authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        if let Some(body) = self.body() {
+            request = request.json(&body);
+        }
+        api.send(request).await
+    }
+
+    fn body(&self) -> Option<Value> {
+        let private = json!({ "name": "Mug", "kind": "physical", "quantity": 1 });
+        match (self.method, self.path) {
+            ("POST", "/v1/activities") => Some(json!({
+                "roomId": ROOM, "title": "Bag", "prizes": [private], "countdownSeconds": 300,
+            })),
+            ("POST", "/v1/prizes") => Some(json!({ "name": "Mug", "kind": "physical" })),
+            ("POST", path) if path.ends_with("/reject") => Some(json!({ "reason": "no" })),
+            ("PATCH", _) => Some(json!({})),
+            _ => None,
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_route_answers_those_who_may_call_it_and_nobody_else() {
+    let world = World::new().await;
+    let process = world.serve_with(&[("SWEEPER__ENABLED", "false")]).await;
+    let api = world.api(&process).await;
+    let spec = BagSpec {
+        room: ROOM,
+        countdown_secs: 600,
+        ..BagSpec::default()
+    };
+    let bag = api.open_bag(&spec).await;
+    let draft = api.draft(&spec).await;
+    let prize = json!({ "name": "Mug", "kind": "physical" });
+    let prize = api.post(&api.operator(), "/v1/prizes", Some(prize)).await;
+    let places = Places {
+        activity: bag.id.to_string(),
+        prize: prize.expect(201)["id"].as_str().expect("an id").to_owned(),
+    };
+
+    for route in ROUTES {
+        for caller in Caller::ALL {
+            let authorization = caller.token(&api).map(|token| format!("Bearer {token}"));
+            let answer = route.call(&api, &places, authorization.as_deref()).await;
+            let case = format!("{} {} by {caller:?}", route.method, route.path);
+            expect_right(route, caller, answer, &case);
+        }
+    }
+    check_faulty_headers(&api, &places).await;
+    check_other_room(&api, &format!("/v1/activities/{draft}")).await;
+
+    process.stop().await;
+    world.end().await;
+}
+
+fn expect_right(route: &Route, caller: Caller, answer: Answer, case: &str) {
+    let status = answer.status.as_u16();
+    if route.who.includes(caller) {
+        assert!(route.statuses.contains(&status), "{case}: {}", answer.body);
+    } else if caller.is_known() {
+        assert_eq!(status, 403, "{case}: {}", answer.body);
+        answer.expect_problem(403, "forbidden");
+    } else {
+        assert_eq!(status, 401, "{case}: {}", answer.body);
+        assert_eq!(answer.header("www-authenticate"), "Bearer", "{case}");
+        answer.expect_problem(401, "unauthorized");
+    }
+}
+
+async fn check_faulty_headers(api: &Api, places: &Places) {
+    let is_audit = |route: &&Route| route.path.ends_with("/audit");
+    let route = ROUTES.iter().find(is_audit).expect("a route of operators");
+    for header in faulty_headers(api) {
+        let answer = route.call(api, places, Some(&header)).await;
+        answer.expect_problem(401, "unauthorized");
+    }
+}
+
+/// A host neither lists nor makes what is in a room of somebody else, and a draft is no secret
+/// told to viewers.
+async fn check_other_room(api: &Api, draft: &str) {
+    let other = Caller::OtherHost.token(api).expect("a token");
+    let listed = api.get(&other, "/v1/activities").await.expect(200);
+    assert_eq!(listed["items"], json!([]), "{listed}");
+    let own = api
+        .get(&api.host_of(ROOM), "/v1/activities")
+        .await
+        .expect(200);
+    assert_ne!(own["items"], json!([]), "{own}");
+    let path = format!("/v1/activities?roomId={ROOM}");
+    let listed = api.get(&other, &path).await;
+    listed.expect_problem(403, "forbidden");
+
+    api.get(&api.host_of(ROOM), draft).await.expect(200);
+    for token in [api.viewer(5), other] {
+        let shown = api.get(&token, draft).await;
+        shown.expect_problem(404, "activity_not_found");
+        for rest in ["/me", "/result", "/winners"] {
+            let shown = api.get(&token, &format!("{draft}{rest}")).await;
+            shown.expect_problem(404, "activity_not_found");
+        }
+        let joined = api.post(&token, &format!("{draft}/join"), None).await;
+        joined.expect_problem(404, "activity_not_found");
+    }
+}
+
+#[test]
+fn the_table_of_rights_has_every_route_that_is_served() {
+    let served = served_routes(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+
+    let in_table: BTreeSet<String> = ROUTES
+        .iter()
+        .map(|route| format!("{} {}", route.method, route.path))
+        .collect();
+    assert_eq!(in_table, served);
+    assert_eq!(
+        in_table.len(),
+        ROUTES.len(),
+        "a route stands in the table twice"
+    );
+}
+
+/// "GET /path" of every endpoint that the sources register.
+fn served_routes(src: &Path) -> BTreeSet<String> {
+    let mut routes = BTreeSet::new();
+    for file in rust_files(src) {
+        let is_test = file.components().any(|part| part.as_os_str() == "tests");
+        let text = fs::read_to_string(&file).expect("a source file");
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        for endpoint in code.split("Endpoint::new(\"").skip(1) {
+            let (path, rest) = endpoint.split_once('"').expect("the end of the path");
+            // Up to the end of the chain.
+            let end = rest.find(".service(").unwrap_or(rest.len());
+            let end = rest.find(';').map_or(end, |semicolon| end.min(semicolon));
+            for method in ["get", "post", "put", "patch", "delete"] {
+                if !is_test && rest[..end].contains(&format!(".{method}(")) {
+                    routes.insert(format!("{} {path}", method.to_uppercase()));
+                }
+            }
+        }
+    }
+    routes
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder of sources") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            files.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files
+}
