@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, TransactionTrait};
+use tokio::sync::Semaphore;
 
 use super::{
     Activity, ActivityDetail, ActivityError, ActivityFilter, AuditEntry, AuditRecord, Status,
@@ -33,8 +34,8 @@ pub struct ActivityDeps {
     pub settings: ActivitySettings,
     pub candidate: CandidateSettings,
     pub draw: DrawSettings,
-    /// Reads of `MySQL` that may run at the same time while Redis does not answer.
-    pub mysql_concurrency: usize,
+    /// Bounds what callers read from `MySQL` because neither memory nor Redis has it.
+    pub mysql_reads: Arc<Semaphore>,
 }
 
 /// Reads and changes activities. Cheap to clone.
@@ -81,7 +82,7 @@ impl ActivityService {
         let db = deps.db;
         Self {
             inner: Arc::new(Inner {
-                cache: DetailCache::new(db.clone(), hot, memory_life, deps.mysql_concurrency),
+                cache: DetailCache::new(db.clone(), hot, memory_life, deps.mysql_reads),
                 rooms: RoomList::new(db.clone(), memory_life),
                 db,
                 outbox: deps.outbox,

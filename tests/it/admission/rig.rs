@@ -21,6 +21,7 @@ use luckybag::{
     settings::Settings,
 };
 use sea_orm::{ConnectionTrait, DatabaseConnection};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
@@ -294,6 +295,7 @@ pub(super) fn service(
         settings: settings.candidate.clone(),
         join: settings.join.clone(),
         partitions: 1,
+        mysql_reads: Arc::new(Semaphore::new(8)),
     })
 }
 
