@@ -431,7 +431,13 @@ async fn a_pool_that_was_tampered_with_changes_no_winner() {
 
     let () = rig.redis.zrem(&pool, best.to_string()).await.unwrap();
     rig.assert_selects(SelectionPath::Exact).await;
-    rig.candidates.rebuild(BAG).await.unwrap();
+    // While another process is at it, this one leaves the pool alone.
+    let claim = rig.keys().mutex(&rig.keys().candidate(BAG, Shard::of(0)));
+    let () = rig.redis.set(&claim, "1", None, None, false).await.unwrap();
+    assert_eq!(rig.candidates.rebuild(BAG).await.unwrap(), None);
+    rig.assert_selects(SelectionPath::Exact).await;
+    let () = rig.redis.del(&claim).await.unwrap();
+    assert_eq!(rig.candidates.rebuild(BAG).await.unwrap(), Some(200));
     rig.assert_selects(SelectionPath::Fast).await;
 
     let () = rig
