@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, TransactionTrait};
 use tokio::sync::Semaphore;
 
@@ -13,7 +14,7 @@ use super::{
     error::db_error,
     hot_copy::{HotCopy, Known},
     room_list::RoomList,
-    store,
+    store::{self, Scheduled},
 };
 use crate::{
     infra::{
@@ -53,6 +54,8 @@ pub(super) struct Inner {
     pub(super) draw: DrawSettings,
     pub(super) cache: DetailCache,
     rooms: RoomList,
+    /// Where the next sweep for scheduled openings goes on.
+    pub(super) last_tried: Mutex<Option<Scheduled>>,
 }
 
 /// Runs a transaction again when it lost against another one.
@@ -84,6 +87,7 @@ impl ActivityService {
             inner: Arc::new(Inner {
                 cache: DetailCache::new(db.clone(), hot, memory_life, deps.mysql_reads),
                 rooms: RoomList::new(db.clone(), memory_life),
+                last_tried: Mutex::default(),
                 db,
                 outbox: deps.outbox,
                 clock: deps.clock,
