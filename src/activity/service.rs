@@ -105,14 +105,9 @@ impl ActivityService {
 
     /// The detail for a join: with Redis and `MySQL` down, an activity that this process knows as
     /// open is served from memory; one that may yet open is read afresh. Whether drawAt has passed
-    /// is the caller's to check, see [`ActivityDetail::takes_joins`].
+    /// is the caller's to check.
     pub async fn for_join(&self, id: ActivityId) -> Result<Arc<ActivityDetail>, ActivityError> {
         found(id, self.inner.cache.get_for_join(id).await?)
-    }
-
-    /// The detail as `MySQL` has it at some time after this call.
-    pub async fn fresh_detail(&self, id: ActivityId) -> Result<Arc<ActivityDetail>, ActivityError> {
-        found(id, self.inner.cache.get_fresh(id).await?)
     }
 
     /// What the database's clock shows, as far as is known without asking it.

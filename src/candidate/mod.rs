@@ -21,7 +21,6 @@ mod store;
 
 pub use consumer::StreamConsumer;
 pub use error::CandidateError;
-pub use exact::Entry;
 pub use message::{
     BarrierPass, JoinRequest, PresenceEvent, PresenceKind, StreamMessage, TaskEvent, is_device_id,
     partition_of,

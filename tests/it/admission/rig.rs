@@ -332,14 +332,12 @@ pub(super) fn first_delivery(message: StreamMessage) -> Delivery {
         redelivered: false,
         message_id: Some(sent.message_id),
         kind: Some(sent.kind.to_owned()),
-        delivery_count: 0,
     }
 }
 
 pub(super) fn again(delivery: &Delivery) -> Delivery {
     Delivery {
         redelivered: true,
-        delivery_count: delivery.delivery_count + 1,
         ..delivery.clone()
     }
 }
