@@ -30,7 +30,7 @@ type Flight = Mutex<Option<LastRead>>;
 pub(super) struct DetailCache {
     db: DatabaseConnection,
     hot: HotCopy,
-    reads: Semaphore,
+    reads: Arc<Semaphore>,
     memory: Cache<ActivityId, Known>,
     /// Open activities this process has seen, for joins during an outage.
     seen_open: Cache<ActivityId, Arc<ActivityDetail>>,
@@ -52,13 +52,13 @@ impl DetailCache {
         db: DatabaseConnection,
         hot: HotCopy,
         memory_life: Duration,
-        mysql_concurrency: usize,
+        reads: Arc<Semaphore>,
     ) -> Self {
         let builder = || Cache::builder().max_capacity(Self::CAPACITY);
         Self {
             db,
             hot,
-            reads: Semaphore::new(mysql_concurrency),
+            reads,
             memory: builder().time_to_live(memory_life).build(),
             seen_open: Cache::builder()
                 .max_capacity(Self::CAPACITY)

@@ -21,9 +21,9 @@ mod store;
 
 pub use consumer::StreamConsumer;
 pub use error::CandidateError;
-pub use exact::Entry;
 pub use message::{
-    BarrierPass, JoinRequest, PresenceEvent, PresenceKind, StreamMessage, TaskEvent, partition_of,
+    BarrierPass, JoinRequest, PresenceEvent, PresenceKind, StreamMessage, TaskEvent, is_device_id,
+    partition_of,
 };
 pub use participant::ParticipantState;
 pub use roster::{list_joined, participation_range};

@@ -4,9 +4,11 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use parking_lot::Mutex;
 use sea_orm::DatabaseConnection;
+use tokio::sync::Semaphore;
 
 use super::{
-    CandidateError, PoolCount, Standing, outage::Outage, projection::Scripts, rebuild::Look, store,
+    CandidateError, PoolCount, Standing, outage::Outage, projection::Scripts, reads::FallbackReads,
+    rebuild::Look, store,
 };
 use crate::{
     infra::{broker::Broker, mysql::DatabaseClock, redis::Redis},
@@ -24,6 +26,8 @@ pub struct CandidateDeps {
     pub settings: CandidateSettings,
     pub join: JoinSettings,
     pub partitions: u16,
+    /// Bounds what callers read from `MySQL` because Redis does not have it.
+    pub mysql_reads: Arc<Semaphore>,
 }
 
 /// Who takes part in an activity and who of them may win. Cheap to clone.
@@ -36,6 +40,7 @@ pub(super) struct Shared {
     pub(super) deps: CandidateDeps,
     pub(super) scripts: Scripts,
     pub(super) outage: Outage,
+    pub(super) fallback: FallbackReads,
     /// Activities of which something could not be projected.
     pub(super) owed_rebuilds: Mutex<BTreeSet<ActivityId>>,
     pub(super) pool_look: Mutex<Option<Look>>,
@@ -73,6 +78,7 @@ impl SelectionPath {
 impl CandidateService {
     pub fn new(deps: CandidateDeps) -> Self {
         let shared = Shared {
+            fallback: FallbackReads::new(Arc::clone(&deps.mysql_reads)),
             deps,
             scripts: Scripts::new(),
             outage: Outage::default(),

@@ -28,6 +28,7 @@ use luckybag::{
     winners::{ResultKind, WinnerDeps, WinnerProjection, WinnerService},
 };
 use sea_orm::{ConnectionTrait, DatabaseConnection};
+use tokio::sync::Semaphore;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const PARTITIONS: u16 = 2;
@@ -80,6 +81,7 @@ impl Rig {
             settings: settings.candidate.clone(),
             join: settings.join.clone(),
             partitions: PARTITIONS,
+            mysql_reads: Arc::new(Semaphore::new(8)),
         });
         let activities = ActivityService::new(ActivityDeps {
             db: db.clone(),
@@ -89,7 +91,7 @@ impl Rig {
             settings: settings.activity.clone(),
             candidate: settings.candidate.clone(),
             draw: settings.draw.clone(),
-            mysql_concurrency: 8,
+            mysql_reads: Arc::new(Semaphore::new(8)),
         });
         let supervisor = Supervisor::default();
         let (running, stop) = (broker.clone(), supervisor.stop_token());

@@ -12,7 +12,7 @@ pub use limit::within_limit;
 pub use meta::settle_fact;
 pub use migrate::{MigrateError, migrate};
 pub use pool::{MySqlOptions, connect_lazy, is_galera, ping};
-pub use retry::{TransactionRetry, is_unavailable};
+pub use retry::{TransactionRetry, is_bad_data, is_unavailable};
 
 use sea_orm::{DbBackend, Statement, Value};
 
