@@ -371,6 +371,34 @@ async fn a_stream_that_stands_still_does_not_hold_the_draw_for_ever() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_moves_for_another_bag_is_waited_for() {
+    let rig = Rig::start().await;
+    rig.given_a_bag(-10, 2).await;
+    rig.given_bag(ActivityId(78), 60_000, 0).await;
+    let settings = DrawSettings {
+        drain_limit_secs: serde_json::from_str("2").unwrap(),
+        ..rig.settings.draw.clone()
+    };
+    let drawer = rig.drawer_with(settings);
+    let joins_of_the_other = async {
+        let started_at = Instant::now();
+        while started_at.elapsed() < Duration::from_secs(5) {
+            let join = "UPDATE pool_count SET pooled = pooled + 1 WHERE activity_id = 78";
+            rig.run(join, vec![]).await;
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        rig.count("SELECT COUNT(*) FROM activity WHERE status = 'open'")
+            .await
+    };
+
+    let (outcome, still_open) = tokio::join!(drawer.draw(BAG), joins_of_the_other);
+
+    assert_eq!(still_open, 2);
+    assert_eq!(outcome.unwrap(), DrawOutcome::Drawn);
+    rig.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn who_lost_the_claim_writes_nothing() {
     let rig = Rig::start().await;
     rig.given_a_bag(-10, 4).await;
