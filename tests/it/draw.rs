@@ -616,6 +616,11 @@ async fn winners_are_told_first_and_everybody_else_once() {
 async fn the_sweeper_draws_what_no_message_asked_for() {
     let rig = Rig::start().await;
     rig.run_the_stream();
+    // Its claims fail, and the others have their turn all the same.
+    let broken = ActivityId(78);
+    rig.given_bag(broken, -60_000, 0).await;
+    let spoil = "UPDATE activity SET draw_token = ~0 WHERE id = ?";
+    rig.run(spoil, vec![broken.into()]).await;
     rig.given_a_bag(-10, 8).await;
 
     assert_eq!(rig.drawer().begin_due(10).await.unwrap(), 1);
