@@ -14,9 +14,9 @@ use crate::{
         self, Activity, Actor, Status, audit,
         drawing::{self, FinalFigures},
     },
-    candidate::{self, PoolCount, Selection},
+    candidate::{self, CountProjection, PoolCount, Selection},
     infra::{
-        mysql::TransactionRetry,
+        mysql::{TransactionRetry, within_limit},
         outbox::{Entry, Outbox},
     },
     kernel::{self, Timestamp, WinRecordId},
@@ -67,7 +67,7 @@ impl<'a> Settlement<'a> {
     ) -> Result<Option<Timestamp>, DbErr> {
         let mut retry = TransactionRetry::new();
         loop {
-            match self.try_commit(db, outbox).await {
+            match within_limit(self.try_commit(db, outbox)).await {
                 Err(error) if retry.again(&error).await => metrics::db_retries(),
                 outcome => return outcome,
             }
