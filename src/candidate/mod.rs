@@ -3,6 +3,7 @@
 
 mod admission;
 mod consumer;
+mod count_projection;
 mod error;
 mod exact;
 mod message;
@@ -20,6 +21,7 @@ mod service;
 mod store;
 
 pub use consumer::StreamConsumer;
+pub use count_projection::CountProjection;
 pub use error::CandidateError;
 pub use exact::Entry;
 pub use message::{

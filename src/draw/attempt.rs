@@ -214,11 +214,6 @@ impl Drawer {
         kernel::step("draw.committed");
         self.outbox.wake();
         report(lease, &settlement, selection.path, drawn_at, due_at);
-        // For display only, and the sweeper does it again.
-        if let Err(error) = self.candidates.reconcile_count(activity).await {
-            let error = &error as &dyn std::error::Error;
-            tracing::debug!(error, activity.id = %id, "the display count was not set");
-        }
         Ok(DrawOutcome::Drawn)
     }
 

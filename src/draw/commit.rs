@@ -142,7 +142,7 @@ impl<'a> Settlement<'a> {
     }
 
     /// What the transaction owes. The winners are told by `notify_progress`.
-    fn owed(&self, version: u32, drawn_at: Timestamp) -> [Entry; 3] {
+    fn owed(&self, version: u32, drawn_at: Timestamp) -> [Entry; 4] {
         let activity_id = self.activity.id;
         let project = |what| Entry::Project {
             what,
@@ -159,6 +159,7 @@ impl<'a> Settlement<'a> {
         [
             Entry::Publish(drawn),
             project("activity"),
+            project(CountProjection::NAME),
             project(WinnerProjection::NAME),
         ]
     }
