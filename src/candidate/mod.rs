@@ -36,6 +36,6 @@ pub use rule::{
 pub use score::{Score, Standing};
 pub use selection::BestOf;
 pub use service::{CandidateDeps, CandidateService, Selection, SelectionPath};
-pub use store::PoolCount;
+pub use store::{PoolCount, forget_barriers};
 
 use admission::{SettledActivity, SettledUser};

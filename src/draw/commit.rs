@@ -107,6 +107,7 @@ impl<'a> Settlement<'a> {
         let stock = seats::stock_changes(&self.activity.prizes, &self.seats);
         activity::settle_stock(tx, &stock).await?;
         winners::record(tx, &self.win_records(drawn_at)).await?;
+        candidate::forget_barriers(tx, id).await?;
         let participants = candidate::participation_range(tx, id).await?;
         winners::progress::insert(tx, id, participants).await?;
         let detail = json!({

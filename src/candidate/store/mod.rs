@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use sea_orm::{ConnectionTrait, DbErr};
 
+pub use barriers::forget_barriers;
 pub(super) use barriers::{insert_barriers, list_barriers};
 pub(super) use events::{CompletionRow, PresenceRow, insert_completions, upsert_presence};
 pub(super) use filters::{
