@@ -22,7 +22,7 @@ use luckybag::{
         outbox::{DrawMessage, Outbox, Project},
         redis::{Redis, RedisOptions},
     },
-    kernel::{ActivityId, Supervisor, UserId},
+    kernel::{ActivityId, PrizeId, Supervisor, UserId},
     notifications::{NotificationDeps, NotificationSender},
     settings::{DrawSettings, Settings},
     winners::{ResultKind, WinnerDeps, WinnerProjection, WinnerService},
@@ -360,6 +360,23 @@ async fn a_draw_owes_the_final_count_of_participants() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn stock_that_does_not_add_up_is_found() {
+    let rig = Rig::start().await;
+    rig.given_a_bag(60_000, 0).await;
+    rig.given_bag(ActivityId(78), 60_000, 0).await;
+    let wrong = async || rig.activities.list_wrong_stock().await.unwrap();
+
+    assert_eq!(wrong().await, []);
+    rig.run("UPDATE prize SET reserved = 1 WHERE id = 771", vec![])
+        .await;
+    rig.run("UPDATE prize SET issued = 9 WHERE id = 782", vec![])
+        .await;
+
+    assert_eq!(wrong().await, [PrizeId(771), PrizeId(782)]);
+    rig.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_drawn_before_its_time_or_after_a_cancellation() {
     let rig = Rig::start().await;
     rig.given_a_bag(60_000, 3).await;
@@ -519,7 +536,7 @@ async fn downstream_sees_whole_lists_and_never_an_older_round() {
 
     let rows: usize = rig.redis.hlen(&list).await.unwrap();
     assert_eq!(rows, 6);
-    let prize = luckybag::kernel::PrizeId(772);
+    let prize = PrizeId(772);
     let rows: usize = rig
         .redis
         .hlen(keys.win_list_of_prize(BAG, prize))
