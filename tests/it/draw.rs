@@ -7,7 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fred::interfaces::{HashesInterface, KeysInterface};
+use fred::{
+    interfaces::{HashesInterface, KeysInterface},
+    types::Expiration,
+};
 use futures_util::{StreamExt, future::join_all};
 use luckybag::{
     activity::{self, ActivityDeps, ActivityService, Seed},
@@ -548,6 +551,13 @@ async fn downstream_sees_whole_lists_and_never_an_older_round() {
     assert!((10_700..=10_800).contains(&left), "{left}");
     let shown: String = rig.redis.get(keys.win_user(BAG, best)).await.unwrap();
     assert!(shown.contains("\"seat\":1"), "{shown}");
+
+    let (period, longer) = (keys.win_period(best), Some(Expiration::EX(20_000)));
+    let newer_win = rig.redis.set(&period, "newer", longer, None, false);
+    let () = newer_win.await.unwrap();
+    projection.project(BAG).await.unwrap();
+    let shown: String = rig.redis.get(&period).await.unwrap();
+    assert_eq!(shown, "newer");
 
     let newer = r#"{"round":2,"rows":0}"#;
     let () = rig.redis.hset(&list, vec![("-", newer)]).await.unwrap();
