@@ -171,6 +171,17 @@ pub async fn list_open_ids(conn: &impl ConnectionTrait) -> Result<Vec<ActivityId
     Ok(rows.into_iter().map(|row| row.id).collect())
 }
 
+/// The activities that run (open or drawing).
+pub async fn list_all_running_ids(conn: &impl ConnectionTrait) -> Result<Vec<ActivityId>, DbErr> {
+    let rows = IdRow::find_by_statement(sql(
+        "SELECT id FROM activity WHERE status IN ('open', 'drawing') ORDER BY id",
+        [],
+    ))
+    .all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| row.id).collect())
+}
+
 /// Which activities run (open or drawing) in these rooms, at most one a room; locks nothing.
 pub async fn list_ids_running_in(
     conn: &impl ConnectionTrait,

@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use super::connections::Connections;
 use crate::{
     activity::{self, ActivityDeps, ActivityService, CountParticipants, DetailProjection},
-    candidate::{CandidateDeps, CandidateService},
+    candidate::{CandidateDeps, CandidateService, CountProjection},
     draw::{self, DrawDeps, DrawService},
     infra::outbox::Relay,
     join::{self, JoinDeps, JoinService, JoinTasks},
@@ -56,7 +56,7 @@ impl Services {
                 broker: connections.broker.clone(),
                 part_size: settings.notifications.part_size,
             }),
-            relay: Arc::new(relay(connections, &activities)),
+            relay: Arc::new(relay(connections, &activities, &candidates)),
             winners: WinnerService::new(WinnerDeps {
                 db: connections.db.clone(),
                 activities: activities.clone(),
@@ -160,7 +160,12 @@ fn draw_service(
     })
 }
 
-fn relay(connections: &Connections, activities: &ActivityService) -> Relay {
+fn relay(
+    connections: &Connections,
+    activities: &ActivityService,
+    candidates: &CandidateService,
+) -> Relay {
+    let counts = CountProjection(candidates.clone());
     let details = DetailProjection(activities.clone());
     let winners = WinnerProjection::new(
         connections.db.clone(),
@@ -174,5 +179,6 @@ fn relay(connections: &Connections, activities: &ActivityService) -> Relay {
         connections.outbox.clone(),
     )
     .with_projection(activity::PROJECTION, Arc::new(details))
+    .with_projection(CountProjection::NAME, Arc::new(counts))
     .with_projection(WinnerProjection::NAME, Arc::new(winners))
 }

@@ -3,6 +3,7 @@
 
 mod admission;
 mod consumer;
+mod count_projection;
 mod error;
 mod exact;
 mod message;
@@ -20,6 +21,7 @@ mod service;
 mod store;
 
 pub use consumer::StreamConsumer;
+pub use count_projection::CountProjection;
 pub use error::CandidateError;
 pub use message::{
     BarrierPass, JoinRequest, PresenceEvent, PresenceKind, StreamMessage, TaskEvent, is_device_id,
@@ -34,6 +36,6 @@ pub use rule::{
 pub use score::{Score, Standing};
 pub use selection::BestOf;
 pub use service::{CandidateDeps, CandidateService, Selection, SelectionPath};
-pub use store::PoolCount;
+pub use store::{PoolCount, forget_barriers};
 
 use admission::{SettledActivity, SettledUser};

@@ -11,6 +11,7 @@ use super::{
     rebuild::Look, store,
 };
 use crate::{
+    activity,
     infra::{broker::Broker, mysql::DatabaseClock, redis::Redis},
     kernel::ActivityId,
     settings::{CandidateSettings, JoinSettings},
@@ -110,11 +111,16 @@ impl CandidateService {
             .map_err(CandidateError::database("read the barriers", id))
     }
 
-    /// A number that grows whenever the stream commits anything about the activity's participants.
-    pub async fn admitted_total(&self, id: ActivityId) -> Result<u64, CandidateError> {
-        store::progress(self.db(), id)
+    /// A number that grows whenever the stream commits anything about the participants of a running
+    /// activity; falls when one of them ends.
+    pub async fn admitted_total(&self) -> Result<u64, CandidateError> {
+        let scan_error = |action| move |source| CandidateError::Scan { action, source };
+        let running = activity::list_all_running_ids(self.db())
             .await
-            .map_err(CandidateError::database("read the progress", id))
+            .map_err(scan_error("list the running activities"))?;
+        store::progress(self.db(), &running)
+            .await
+            .map_err(scan_error("read the progress of the stream"))
     }
 
     /// How many participations there are, by verdict, as committed.

@@ -123,12 +123,13 @@ impl CandidateService {
         let mut unasked = Vec::new();
         for pass in passes {
             let state = drawing::find_state(self.db(), pass.activity_id).await?;
-            let last_token = state.map_or(0, |state| state.draw_token);
-            if (1..=last_token).contains(&pass.draw_token) {
-                asked_for.push(*pass);
-            } else {
+            let last_token = state.as_ref().map_or(0, |state| state.draw_token);
+            if !(1..=last_token).contains(&pass.draw_token) {
                 unasked.push(*pass);
+            } else if state.is_some_and(|state| state.pending_draw_at().is_some()) {
+                asked_for.push(*pass);
             }
+            // Else the draw is over, and nobody waits for its barriers.
         }
         store::insert_barriers(self.db(), partition, &asked_for).await?;
         Ok(unasked)
