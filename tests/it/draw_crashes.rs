@@ -228,36 +228,46 @@ async fn a_drawer_that_slept_through_its_lease_in_the_drain_writes_nothing() {
     world.end().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_drawer_that_slept_through_its_lease_behind_the_freeze_writes_nothing() {
-    let world = World::new().await;
-    let address = world.redis_url.trim_start_matches("redis://").to_owned();
+/// A process, and the proxy through which it reaches Redis: without an answer a selection waits
+/// for two seconds before it turns to MySQL.
+async fn behind_a_proxy(world: &World, more: &[(&str, &str)]) -> (Process, Proxy) {
+    let address = world.redis_url.trim_start_matches("redis://");
     let redis = Proxy::start(address).await;
     let url = format!("redis://{}", redis.addr());
-    let sleeper = world
-        .serve_with(&with_short_lease(&[
-            ("REDIS__URL", &url),
-            ("REDIS__COMMAND_TIMEOUT_MS", "10000"),
-        ]))
-        .await;
-    let api = world.api(&sleeper).await;
-    let bag = api.open_bag(&unhurried()).await;
-    api.join_all(&bag, users_of(&bag)).await;
-    settled(&world, 8).await;
+    let mut changes = vec![
+        ("REDIS__URL", url.as_str()),
+        ("REDIS__COMMAND_TIMEOUT_MS", "10000"),
+    ];
+    changes.extend(more);
+    (world.serve_with(&changes).await, redis)
+}
+
+/// Lets the draw run up to its selection, which then waits for Redis.
+async fn hold_the_selection(world: &World, redis: &Proxy) {
     until(
-        &world,
+        world,
         "the draw to be near",
         "SELECT COUNT(*) FROM activity WHERE draw_at < NOW(3) + INTERVAL 300000 MICROSECOND",
     )
     .await;
-    // It waits for Redis for two seconds before it selects from MySQL.
     redis.stall();
     until(
-        &world,
+        world,
         "the freeze",
         "SELECT COUNT(*) FROM activity WHERE draw_token = 1 AND status = 'drawing'",
     )
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drawer_that_slept_through_its_lease_behind_the_freeze_writes_nothing() {
+    let world = World::new().await;
+    let (sleeper, redis) = behind_a_proxy(&world, &SHORT_LEASE).await;
+    let api = world.api(&sleeper).await;
+    let bag = api.open_bag(&unhurried()).await;
+    api.join_all(&bag, users_of(&bag)).await;
+    settled(&world, 8).await;
+    hold_the_selection(&world, &redis).await;
     sleeper.signal("STOP");
     redis.resume();
     let other = world.serve_with(&with_short_lease(&[NO_MESSAGES])).await;
@@ -266,6 +276,64 @@ async fn a_drawer_that_slept_through_its_lease_behind_the_freeze_writes_nothing(
 
     sleeper.stop().await;
     other.stop().await;
+    world.end().await;
+}
+
+/// The last moment at which a claim can be lost: everything is selected, nothing is written.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drawer_whose_claim_is_taken_over_before_it_commits_writes_nothing() {
+    use fred::interfaces::KeysInterface;
+
+    let world = World::new().await;
+    let long = [("DRAW__LEASE_SECS", "20"), ("DRAW__LEASE_RENEW_SECS", "10")];
+    let (process, redis) = behind_a_proxy(&world, &long).await;
+    let api = world.api(&process).await;
+    let bag = api.open_bag(&unhurried()).await;
+    api.join_all(&bag, users_of(&bag)).await;
+    settled(&world, 8).await;
+    hold_the_selection(&world, &redis).await;
+
+    let other = world.db.begin().await.unwrap();
+    other
+        .execute_unprepared("SELECT * FROM activity FOR UPDATE")
+        .await
+        .unwrap();
+    redis.resume();
+    until(
+        &world,
+        "the drawer to wait for the activity",
+        "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() \
+         AND info LIKE 'UPDATE activity SET status = ''drawn''%'",
+    )
+    .await;
+    let mark = async || -> Option<String> {
+        let mark = world.keys().draw_lock(bag.id);
+        world.redis.get(mark).await.unwrap()
+    };
+    eventually("the drawer's mark", async || mark().await.ok_or("none")).await;
+    other
+        .execute_unprepared(
+            "UPDATE activity SET draw_token = draw_token + 1, \
+             lease_until = NOW(3) + INTERVAL 5 SECOND",
+        )
+        .await
+        .unwrap();
+    other.commit().await.unwrap();
+    eventually("the drawer to leave", async || {
+        mark().await.map_or(Ok(()), Err)
+    })
+    .await;
+
+    let written = "SELECT (SELECT COUNT(*) FROM win_record) \
+         + (SELECT COUNT(*) FROM activity WHERE status <> 'drawing') \
+         + (SELECT COUNT(*) FROM audit WHERE action = 'activity.draw')";
+    assert_eq!(world.number(written).await, 0);
+    world.all_drawn(&[bag]).await;
+    world.assert_drawn_once(&bag).await;
+    let claims = "SELECT CAST(draw_token AS SIGNED) FROM activity";
+    assert_eq!(world.number(claims).await, 3, "drawn in a claim of its own");
+
+    process.stop().await;
     world.end().await;
 }
 

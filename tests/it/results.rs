@@ -25,13 +25,13 @@ fn users_of(bag: &Bag, count: u64) -> Vec<u64> {
     (first..first + count).collect()
 }
 
-/// Two phones at most and three mugs.
-fn two_prizes(room: u64) -> BagSpec {
+/// Two phones and three mugs, or `sets` times that.
+fn two_prizes(room: u64, sets: u32) -> BagSpec {
     BagSpec {
         room,
         extra: json!({ "prizes": [
-            { "name": "Phone", "kind": "physical", "quantity": 2 },
-            { "name": "Mug", "kind": "physical", "quantity": 3 },
+            { "name": "Phone", "kind": "physical", "quantity": 2 * sets },
+            { "name": "Mug", "kind": "physical", "quantity": 3 * sets },
         ]}),
         ..BagSpec::default()
     }
@@ -77,12 +77,11 @@ async fn until_known_to_be_drawing(world: &World, apis: &[Api], bag: &Bag) {
     })
     .await;
     for api in apis {
-        eventually("`drawing`", async || {
-            let path = bag.path("/result");
-            let answer = api.get(&api.viewer(1), &path).await.expect(200);
-            match answer["result"].as_str() {
+        eventually("the state to be known", async || {
+            let detail = api.get(&api.viewer(1), &bag.path("")).await.expect(200);
+            match detail["status"].as_str() {
                 Some("drawing") => Ok(()),
-                _ => Err(answer),
+                _ => Err(detail),
             }
         })
         .await;
@@ -154,10 +153,11 @@ async fn winners_are_told_first_and_everybody_exactly_one_thing() {
     let amqp = world.amqp().await;
     let exchange = world.topology().events_exchange();
     let mut results = amqp.listen(&exchange, "result.*").await;
-    let specs: Vec<BagSpec> = (1..=3).map(two_prizes).collect();
+    // Many winners, so that the others would overtake them if they could.
+    let specs = [two_prizes(1, 30), two_prizes(2, 1)];
 
     let bags = api.open_bags(&specs).await;
-    join_all(bags.iter().map(|bag| api.join_all(bag, users_of(bag, 30)))).await;
+    join_all(bags.iter().map(|bag| api.join_all(bag, users_of(bag, 170)))).await;
     world.all_drawn(&bags).await;
     world.nothing_owed().await;
     let events = results.until_quiet().await;
@@ -191,7 +191,7 @@ async fn winners_are_told_first_and_everybody_exactly_one_thing() {
             });
         }
         told.sort_unstable();
-        assert_eq!(told, users_of(bag, 30), "each once");
+        assert_eq!(told, users_of(bag, 170), "each once");
     }
 
     amqp.close().await;
@@ -241,7 +241,7 @@ async fn downstream_systems_find_the_winners_in_redis_after_the_commit() {
     let api = world.api(&process).await;
     let keys = world.keys();
 
-    let bag = api.open_bag(&two_prizes(8001)).await;
+    let bag = api.open_bag(&two_prizes(8001, 1)).await;
     api.join_all(&bag, users_of(&bag, 12)).await;
     let list = keys.win_list(bag.id);
     let early: bool = world.redis.exists(&list).await.unwrap();
@@ -330,7 +330,7 @@ async fn the_list_of_winners_is_masked_for_viewers_and_in_clear_for_who_runs_the
     let world = World::new().await;
     let process = world.serve().await;
     let api = world.api(&process).await;
-    let bag = api.open_bag(&two_prizes(8001)).await;
+    let bag = api.open_bag(&two_prizes(8001, 1)).await;
     let early = api
         .get(&api.viewer(1), &bag.path("/winners"))
         .await
