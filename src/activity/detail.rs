@@ -50,11 +50,6 @@ pub struct ActivityDetail {
 }
 
 impl ActivityDetail {
-    /// Whether it takes joins at `now`: open, and drawAt not reached.
-    pub fn takes_joins(&self, now: Timestamp) -> bool {
-        self.status == Status::Open && self.draw_at.is_some_and(|draw_at| now < draw_at)
-    }
-
     /// Whether it was ever opened; from then on viewers see it.
     pub fn was_opened(&self) -> bool {
         self.commitment.is_some()

@@ -30,7 +30,7 @@ type Flight = Mutex<Option<LastRead>>;
 pub(super) struct DetailCache {
     db: DatabaseConnection,
     hot: HotCopy,
-    reads: Semaphore,
+    reads: Arc<Semaphore>,
     memory: Cache<ActivityId, Known>,
     /// Open activities this process has seen, for joins during an outage.
     seen_open: Cache<ActivityId, Arc<ActivityDetail>>,
@@ -52,13 +52,13 @@ impl DetailCache {
         db: DatabaseConnection,
         hot: HotCopy,
         memory_life: Duration,
-        mysql_concurrency: usize,
+        reads: Arc<Semaphore>,
     ) -> Self {
         let builder = || Cache::builder().max_capacity(Self::CAPACITY);
         Self {
             db,
             hot,
-            reads: Semaphore::new(mysql_concurrency),
+            reads,
             memory: builder().time_to_live(memory_life).build(),
             seen_open: Cache::builder()
                 .max_capacity(Self::CAPACITY)
@@ -143,13 +143,7 @@ impl DetailCache {
 
     /// Keeps what was read, unless something newer is known.
     pub(super) async fn remember(&self, id: ActivityId, known: &Known) {
-        match known {
-            Known::Found(detail) if detail.status == Status::Open => {
-                self.seen_open.insert(id, Arc::clone(detail)).await;
-            }
-            Known::Found(_) => self.seen_open.invalidate(&id).await,
-            Known::Unknown => (),
-        }
+        self.note_if_open(id, known).await;
         self.memory
             .entry(id)
             .and_compute_with(|held| {
@@ -161,6 +155,26 @@ impl DetailCache {
                 })
             })
             .await;
+    }
+
+    /// The same, but keeps nothing that nobody has asked this process for: it would only grow old
+    /// until somebody does.
+    async fn renew(&self, id: ActivityId, known: &Known) {
+        if self.memory.contains_key(&id) {
+            self.remember(id, known).await;
+        } else {
+            self.note_if_open(id, known).await;
+        }
+    }
+
+    async fn note_if_open(&self, id: ActivityId, known: &Known) {
+        match known {
+            Known::Found(detail) if detail.status == Status::Open => {
+                self.seen_open.insert(id, Arc::clone(detail)).await;
+            }
+            Known::Found(_) => self.seen_open.invalidate(&id).await,
+            Known::Unknown => (),
+        }
     }
 
     /// Makes what this process has just committed known at once; the outbox makes sure of it.
@@ -185,7 +199,7 @@ impl DetailCache {
                 return Ok(());
             };
             let detail = Arc::new(ActivityDetail::from(activity));
-            self.remember(id, &Known::Found(Arc::clone(&detail))).await;
+            self.renew(id, &Known::Found(Arc::clone(&detail))).await;
             if written_version == Some(detail.version) {
                 return Ok(());
             }

@@ -9,7 +9,7 @@ use super::{
     events,
     opening::planned_draw,
     service::{lock, retrying},
-    store,
+    store::{self, Scheduled},
 };
 use crate::kernel::ActivityId;
 
@@ -19,10 +19,18 @@ const SWEEP_LIMIT: u64 = 50;
 impl ActivityService {
     /// Opens ready activities whose scheduled start has come; answers how many. One that cannot
     /// open keeps the reason and is tried again until 5 s before its drawAt, then cancelled.
+    ///
+    /// A sweep goes on behind the last one while there is more, so that those which cannot open do
+    /// not stand in the way of the others.
     pub async fn open_scheduled(&self) -> Result<usize, ActivityError> {
-        let due = store::list_to_open(&self.inner.db, SWEEP_LIMIT).await;
+        let after = self.inner.last_tried.lock().take();
+        let due = store::list_to_open(&self.inner.db, after, SWEEP_LIMIT)
+            .await
+            .map_err(db_error("list scheduled activities"))?;
+        let is_full = u64::try_from(due.len()).is_ok_and(|count| count == SWEEP_LIMIT);
+        let last = due.last().copied().filter(|_| is_full);
         let mut opened_count = 0;
-        for id in due.map_err(db_error("list scheduled activities"))? {
+        for Scheduled { id, .. } in due {
             match self.open_or_note(id).await {
                 Ok(count) => opened_count += count,
                 Err(error) if error.is_unavailable() => return Err(error),
@@ -34,6 +42,7 @@ impl ActivityService {
                 ),
             }
         }
+        *self.inner.last_tried.lock() = last;
         Ok(opened_count)
     }
 

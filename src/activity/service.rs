@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, TransactionTrait};
+use tokio::sync::Semaphore;
 
 use super::{
     Activity, ActivityDetail, ActivityError, ActivityFilter, AuditEntry, AuditRecord, Status,
@@ -12,7 +14,7 @@ use super::{
     error::db_error,
     hot_copy::{HotCopy, Known},
     room_list::RoomList,
-    store,
+    store::{self, Scheduled},
 };
 use crate::{
     infra::{
@@ -33,8 +35,8 @@ pub struct ActivityDeps {
     pub settings: ActivitySettings,
     pub candidate: CandidateSettings,
     pub draw: DrawSettings,
-    /// Reads of `MySQL` that may run at the same time while Redis does not answer.
-    pub mysql_concurrency: usize,
+    /// Bounds what callers read from `MySQL` because neither memory nor Redis has it.
+    pub mysql_reads: Arc<Semaphore>,
 }
 
 /// Reads and changes activities. Cheap to clone.
@@ -52,6 +54,8 @@ pub(super) struct Inner {
     pub(super) draw: DrawSettings,
     pub(super) cache: DetailCache,
     rooms: RoomList,
+    /// Where the next sweep for scheduled openings goes on.
+    pub(super) last_tried: Mutex<Option<Scheduled>>,
 }
 
 /// Runs a transaction again when it lost against another one.
@@ -81,8 +85,9 @@ impl ActivityService {
         let db = deps.db;
         Self {
             inner: Arc::new(Inner {
-                cache: DetailCache::new(db.clone(), hot, memory_life, deps.mysql_concurrency),
+                cache: DetailCache::new(db.clone(), hot, memory_life, deps.mysql_reads),
                 rooms: RoomList::new(db.clone(), memory_life),
+                last_tried: Mutex::default(),
                 db,
                 outbox: deps.outbox,
                 clock: deps.clock,
@@ -100,14 +105,9 @@ impl ActivityService {
 
     /// The detail for a join: with Redis and `MySQL` down, an activity that this process knows as
     /// open is served from memory; one that may yet open is read afresh. Whether drawAt has passed
-    /// is the caller's to check, see [`ActivityDetail::takes_joins`].
+    /// is the caller's to check.
     pub async fn for_join(&self, id: ActivityId) -> Result<Arc<ActivityDetail>, ActivityError> {
         found(id, self.inner.cache.get_for_join(id).await?)
-    }
-
-    /// The detail as `MySQL` has it at some time after this call.
-    pub async fn fresh_detail(&self, id: ActivityId) -> Result<Arc<ActivityDetail>, ActivityError> {
-        found(id, self.inner.cache.get_fresh(id).await?)
     }
 
     /// What the database's clock shows, as far as is known without asking it.

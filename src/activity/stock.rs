@@ -1,8 +1,8 @@
 //! The stock of prizes: reserved at the opening, settled at the draw or the cancellation.
 
-use sea_orm::{ConnectionTrait, DbErr};
+use sea_orm::{ConnectionTrait, DbErr, FromQueryResult};
 
-use super::ActivityPrize;
+use super::{ActivityError, ActivityPrize, ActivityService, error::db_error};
 use crate::{infra::mysql::sql, kernel::PrizeId};
 
 /// Reserves what an activity needs, prize by prize in the order of their ids; answers the prizes of
@@ -42,12 +42,43 @@ pub async fn settle_stock(
     let mut by_id = changes.to_vec();
     by_id.sort_by_key(|change| change.0);
     for (prize_id, reserved_back, issued) in by_id {
-        tx.execute_raw(sql(
+        let settled = sql(
             "UPDATE prize SET reserved = reserved - ?, issued = issued + ?, updated_at = NOW(3) \
              WHERE id = ?",
             [reserved_back.into(), issued.into(), prize_id.into()],
-        ))
-        .await?;
+        );
+        if tx.execute_raw(settled).await?.rows_affected() == 0 {
+            return Err(DbErr::RecordNotFound(format!("prize {prize_id}")));
+        }
     }
     Ok(())
+}
+
+#[derive(FromQueryResult)]
+struct PrizeRow {
+    id: PrizeId,
+}
+
+impl ActivityService {
+    /// Prizes of which not what the running activities need is reserved, or more is given away than
+    /// there is: for the alarm.
+    pub async fn list_wrong_stock(&self) -> Result<Vec<PrizeId>, ActivityError> {
+        const SHOWN: u32 = 20;
+        // One statement sees all rows as of one moment.
+        let rows = PrizeRow::find_by_statement(sql(
+            "SELECT prize.id FROM prize LEFT JOIN ( \
+                 SELECT prize_id, SUM(quantity) AS needed FROM activity_prize \
+                 JOIN activity ON activity.id = activity_prize.activity_id \
+                 WHERE activity.status IN ('open', 'drawing') GROUP BY prize_id \
+             ) AS running ON running.prize_id = prize.id \
+             WHERE prize.reserved <> COALESCE(running.needed, 0) \
+             OR prize.reserved + prize.issued > prize.stock_total \
+             ORDER BY prize.id LIMIT ?",
+            [SHOWN.into()],
+        ))
+        .all(&self.inner.db)
+        .await
+        .map_err(db_error("check the stock"))?;
+        Ok(rows.into_iter().map(|row| row.id).collect())
+    }
 }

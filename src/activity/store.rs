@@ -128,25 +128,53 @@ pub(super) async fn list_running_ids(
     Ok(rows.into_iter().map(|row| row.id).collect())
 }
 
-/// Ready activities whose scheduled start has come, earliest first.
+/// An activity with a scheduled start; in the order of these, earliest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromQueryResult)]
+pub(super) struct Scheduled {
+    pub(super) start_at: Timestamp,
+    pub(super) id: ActivityId,
+}
+
+/// Ready activities whose scheduled start has come, earliest first, of those behind `after`.
 pub(super) async fn list_to_open(
     conn: &impl ConnectionTrait,
+    after: Option<Scheduled>,
     limit: u64,
-) -> Result<Vec<ActivityId>, DbErr> {
-    let rows = IdRow::find_by_statement(sql(
-        "SELECT id FROM activity WHERE status = 'ready' AND start_at <= NOW(3) \
-         ORDER BY start_at LIMIT ?",
-        [limit.into()],
-    ))
-    .all(conn)
-    .await?;
-    Ok(rows.into_iter().map(|row| row.id).collect())
+) -> Result<Vec<Scheduled>, DbErr> {
+    let mut text =
+        "SELECT start_at, id FROM activity WHERE status = 'ready' AND start_at <= NOW(3)"
+            .to_owned();
+    let mut values: Vec<Value> = Vec::new();
+    if let Some(after) = after {
+        text.push_str(" AND (start_at > ? OR (start_at = ? AND id > ?))");
+        values.extend([
+            after.start_at.into(),
+            after.start_at.into(),
+            after.id.into(),
+        ]);
+    }
+    text.push_str(" ORDER BY start_at, id LIMIT ?");
+    values.push(limit.into());
+    Scheduled::find_by_statement(sql(text, values))
+        .all(conn)
+        .await
 }
 
 /// Every open activity, the oldest first.
 pub async fn list_open_ids(conn: &impl ConnectionTrait) -> Result<Vec<ActivityId>, DbErr> {
     let rows = IdRow::find_by_statement(sql(
         "SELECT id FROM activity WHERE status = 'open' ORDER BY id",
+        [],
+    ))
+    .all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| row.id).collect())
+}
+
+/// The activities that run (open or drawing).
+pub async fn list_all_running_ids(conn: &impl ConnectionTrait) -> Result<Vec<ActivityId>, DbErr> {
+    let rows = IdRow::find_by_statement(sql(
+        "SELECT id FROM activity WHERE status IN ('open', 'drawing') ORDER BY id",
         [],
     ))
     .all(conn)

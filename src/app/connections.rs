@@ -1,6 +1,6 @@
 //! The connections that all parts of the process share.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use sea_orm::DatabaseConnection;
 use secrecy::ExposeSecret;
@@ -66,13 +66,19 @@ impl Connections {
         ground.spawn("database clock", async move { clock.run(stop).await });
     }
 
-    pub(super) async fn close(&self) {
-        self.redis.close().await;
-        if let Err(error) = self.db.clone().close().await {
-            tracing::debug!(
-                error = &error as &dyn std::error::Error,
-                "the MySQL pool did not close"
-            );
+    /// Says goodbye; a server that does not answer is left without one after `grace`.
+    pub(super) async fn close(&self, grace: Duration) {
+        let goodbye = async {
+            self.redis.close().await;
+            if let Err(error) = self.db.clone().close().await {
+                tracing::debug!(
+                    error = &error as &dyn std::error::Error,
+                    "the MySQL pool did not close"
+                );
+            }
+        };
+        if tokio::time::timeout(grace, goodbye).await.is_err() {
+            tracing::debug!("connections are left without a goodbye");
         }
     }
 }

@@ -12,11 +12,16 @@ mod workers;
 pub use demo::demo;
 pub use error::AppError;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use self::{connections::Connections, server::PublicServer, services::Services, watch::Watches};
+use self::{
+    connections::Connections,
+    server::{HttpServers, RunningServer},
+    services::Services,
+    watch::Watches,
+};
 use crate::{
     http::{HealthKit, Readiness},
     infra::mysql,
@@ -29,7 +34,7 @@ use crate::{
 ///
 /// HTTP answers from the start, `/readyz` only once every dependency has been reached. Stop order:
 /// readiness off, HTTP drains, workers finish what they have in hand, the outbox is worked off once
-/// more, connections close.
+/// more, connections close; health and metrics on an address of their own are served to the end.
 pub async fn serve(settings: Settings) -> Result<(), AppError> {
     let signals = Signals::listen()?;
     let metrics = MetricsPage::install()?;
@@ -44,7 +49,7 @@ pub async fn serve(settings: Settings) -> Result<(), AppError> {
         readiness: readiness.clone(),
         metrics: metrics.clone(),
     };
-    let server = PublicServer::bind(&settings, &services, health)?.spawn();
+    let (api, ops) = HttpServers::bind(&settings, &services, health)?.spawn();
     watches.spawn(&stages.ground);
     connections.spawn(&stages.ground);
     let upkeep = metrics.run_upkeep(stages.ground.stop_token());
@@ -52,21 +57,53 @@ pub async fn serve(settings: Settings) -> Result<(), AppError> {
 
     let outcome = tokio::select! {
         outcome = run(&settings, &connections, &services, &stages, &readiness) => outcome,
-        () = server.failed() => Err(AppError::TaskEnded),
+        () = api.failed() => Err(AppError::TaskEnded),
+        () = failed(ops.as_ref()) => Err(AppError::TaskEnded),
         () = stages.failed() => Err(AppError::TaskEnded),
         () = signals.received() => Ok(()),
     };
 
     tracing::info!("stopping");
     readiness.mark_stopping();
-    let grace = settings.server.shutdown_grace_secs.duration();
-    let in_time = server.stop(grace).await & stages.stop(grace).await;
-    connections.close().await;
+    let grace = Grace::of(settings.server.shutdown_grace_secs.duration());
+    // A client that never ends its request must not take the time of the joins in hand.
+    let in_time = api.stop(grace.left() / 2).await & stages.stop(grace, ops).await;
+    connections.close(grace.left()).await;
     if !in_time {
         return Err(AppError::StoppedInTheMiddle);
     }
     tracing::info!("stopped");
     outcome
+}
+
+/// Resolves when the server has ended by itself; never when there is none.
+async fn failed(server: Option<&RunningServer>) {
+    match server {
+        Some(server) => server.failed().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The time that all of the stopping may take together.
+#[derive(Clone, Copy)]
+struct Grace {
+    ends_at: Instant,
+}
+
+impl Grace {
+    /// What is asked to stop gets this long even when the time is over.
+    const LEAST: Duration = Duration::from_millis(200);
+
+    fn of(grace: Duration) -> Self {
+        Self {
+            ends_at: Instant::now() + grace,
+        }
+    }
+
+    fn left(self) -> Duration {
+        let left = self.ends_at.saturating_duration_since(Instant::now());
+        left.max(Self::LEAST)
+    }
 }
 
 /// Waits for the dependencies, starts the workers, and then lasts for ever.
@@ -102,11 +139,16 @@ impl Stages {
         }
     }
 
-    /// Stops one stage after the other; `false` when one of them did not end within `grace`.
-    async fn stop(self, grace: Duration) -> bool {
-        self.workers.shut_down(grace).await
-            & self.relay.shut_down(grace).await
-            & self.ground.shut_down(grace).await
+    /// Stops one stage after the other, health and metrics before the last; `false` when one of
+    /// them did not end in time.
+    async fn stop(self, grace: Grace, ops: Option<RunningServer>) -> bool {
+        let work_done =
+            self.workers.shut_down(grace.left()).await & self.relay.shut_down(grace.left()).await;
+        let ops_done = match ops {
+            Some(ops) => ops.stop(grace.left()).await,
+            None => true,
+        };
+        work_done & ops_done & self.ground.shut_down(grace.left()).await
     }
 }
 

@@ -13,7 +13,6 @@ use actix_web::{
     middleware::from_fn,
     web::ServiceConfig,
 };
-use futures_util::future::join_all;
 
 use super::{error::AppError, services::Services};
 use crate::{
@@ -22,13 +21,14 @@ use crate::{
     settings::{ServerSettings, Settings},
 };
 
-/// The listening servers. They answer from [`PublicServer::spawn`] on.
-pub(super) struct PublicServer {
-    servers: Vec<Server>,
-    tasks: Supervisor,
+/// The listening servers. They answer from [`HttpServers::spawn`] on.
+pub(super) struct HttpServers {
+    api: Server,
+    /// Only when health and metrics have an address of their own.
+    ops: Option<Server>,
 }
 
-impl PublicServer {
+impl HttpServers {
     /// Binds the addresses, so that a busy port is told before anything else starts.
     pub(super) fn bind(
         settings: &Settings,
@@ -41,69 +41,69 @@ impl PublicServer {
         };
         let server = &settings.server;
         let services = services.clone();
-        let servers = if let Some(ops_bind) = server.ops_bind {
+        if let Some(ops_bind) = server.ops_bind {
             let public = move |config: &mut ServiceConfig| {
                 kit.configure(config);
                 services.routes(config);
             };
-            vec![
-                http_server(server, server.bind, "api", public)?,
-                http_server(server, ops_bind, "ops", move |config| {
-                    health.configure(config);
-                })?,
-            ]
+            let private = move |config: &mut ServiceConfig| health.configure(config);
+            Ok(Self {
+                api: http_server(server, server.bind, "api", public)?,
+                ops: Some(http_server(server, ops_bind, "ops", private)?),
+            })
         } else {
             let everything = move |config: &mut ServiceConfig| {
                 kit.configure(config);
                 services.routes(config);
                 health.configure(config);
             };
-            vec![http_server(server, server.bind, "api", everything)?]
-        };
-        Ok(Self {
-            servers,
-            tasks: Supervisor::default(),
-        })
+            Ok(Self {
+                api: http_server(server, server.bind, "api", everything)?,
+                ops: None,
+            })
+        }
     }
 
     /// Starts answering requests.
-    pub(super) fn spawn(self) -> RunningServer {
-        let handles = self.servers.iter().map(Server::handle).collect();
-        for server in self.servers {
-            self.tasks.spawn("http server", async move {
-                if let Err(error) = server.await {
-                    tracing::error!(
-                        error = &error as &dyn std::error::Error,
-                        "HTTP server failed"
-                    );
-                }
-            });
-        }
-        RunningServer {
-            handles,
-            tasks: self.tasks,
-        }
+    pub(super) fn spawn(self) -> (RunningServer, Option<RunningServer>) {
+        (
+            RunningServer::spawn(self.api),
+            self.ops.map(RunningServer::spawn),
+        )
     }
 }
 
-/// The servers while they answer.
+/// A server while it answers.
 pub(super) struct RunningServer {
-    handles: Vec<ServerHandle>,
-    tasks: Supervisor,
+    handle: ServerHandle,
+    task: Supervisor,
 }
 
 impl RunningServer {
-    /// Resolves when a server has ended by itself.
+    fn spawn(server: Server) -> Self {
+        let handle = server.handle();
+        let task = Supervisor::default();
+        task.spawn("http server", async move {
+            if let Err(error) = server.await {
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "HTTP server failed"
+                );
+            }
+        });
+        Self { handle, task }
+    }
+
+    /// Resolves when the server has ended by itself.
     pub(super) async fn failed(&self) {
-        self.tasks.stop_token().cancelled().await;
+        self.task.stop_token().cancelled().await;
     }
 
     /// Refuses new connections and waits for the requests in hand; `false` when `grace` ran out.
     pub(super) async fn stop(self, grace: Duration) -> bool {
-        let handles = self.handles;
-        let stopping = join_all(handles.iter().map(|handle| handle.stop(true)));
-        let (_, in_time) = tokio::join!(stopping, self.tasks.shut_down(grace));
-        in_time
+        // The call alone sends the command; its future would only wait for what the task shows too.
+        drop(self.handle.stop(true));
+        self.task.shut_down(grace).await
     }
 }
 

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use actix_web::web::{Data, ServiceConfig};
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 
 use super::connections::Connections;
 use crate::{
     activity::{self, ActivityDeps, ActivityService, CountParticipants, DetailProjection},
-    candidate::{CandidateDeps, CandidateService},
+    candidate::{CandidateDeps, CandidateService, CountProjection},
     draw::{self, DrawDeps, DrawService},
     infra::outbox::Relay,
     join::{self, JoinDeps, JoinService, JoinTasks},
@@ -39,8 +40,9 @@ impl Services {
         connections: &Connections,
         workers: &Supervisor,
     ) -> Self {
-        let activities = activity_service(settings, connections);
-        let candidates = candidate_service(settings, connections);
+        let mysql_reads = Arc::new(Semaphore::new(settings.limits.mysql_concurrency.get()));
+        let activities = activity_service(settings, connections, &mysql_reads);
+        let candidates = candidate_service(settings, connections, mysql_reads);
         let (joins, join_tasks) = join_service(
             settings,
             connections,
@@ -54,7 +56,7 @@ impl Services {
                 broker: connections.broker.clone(),
                 part_size: settings.notifications.part_size,
             }),
-            relay: Arc::new(relay(connections, &activities)),
+            relay: Arc::new(relay(connections, &activities, &candidates)),
             winners: WinnerService::new(WinnerDeps {
                 db: connections.db.clone(),
                 activities: activities.clone(),
@@ -89,7 +91,11 @@ impl Services {
     }
 }
 
-fn activity_service(settings: &Settings, connections: &Connections) -> ActivityService {
+fn activity_service(
+    settings: &Settings,
+    connections: &Connections,
+    mysql_reads: &Arc<Semaphore>,
+) -> ActivityService {
     ActivityService::new(ActivityDeps {
         db: connections.db.clone(),
         redis: connections.redis.clone(),
@@ -98,11 +104,15 @@ fn activity_service(settings: &Settings, connections: &Connections) -> ActivityS
         settings: settings.activity.clone(),
         candidate: settings.candidate.clone(),
         draw: settings.draw.clone(),
-        mysql_concurrency: settings.limits.mysql_concurrency.get(),
+        mysql_reads: Arc::clone(mysql_reads),
     })
 }
 
-fn candidate_service(settings: &Settings, connections: &Connections) -> CandidateService {
+fn candidate_service(
+    settings: &Settings,
+    connections: &Connections,
+    mysql_reads: Arc<Semaphore>,
+) -> CandidateService {
     CandidateService::new(CandidateDeps {
         db: connections.db.clone(),
         redis: connections.redis.clone(),
@@ -111,6 +121,7 @@ fn candidate_service(settings: &Settings, connections: &Connections) -> Candidat
         settings: settings.candidate.clone(),
         join: settings.join.clone(),
         partitions: settings.stream.partitions,
+        mysql_reads,
     })
 }
 
@@ -149,7 +160,12 @@ fn draw_service(
     })
 }
 
-fn relay(connections: &Connections, activities: &ActivityService) -> Relay {
+fn relay(
+    connections: &Connections,
+    activities: &ActivityService,
+    candidates: &CandidateService,
+) -> Relay {
+    let counts = CountProjection(candidates.clone());
     let details = DetailProjection(activities.clone());
     let winners = WinnerProjection::new(
         connections.db.clone(),
@@ -163,5 +179,6 @@ fn relay(connections: &Connections, activities: &ActivityService) -> Relay {
         connections.outbox.clone(),
     )
     .with_projection(activity::PROJECTION, Arc::new(details))
+    .with_projection(CountProjection::NAME, Arc::new(counts))
     .with_projection(WinnerProjection::NAME, Arc::new(winners))
 }

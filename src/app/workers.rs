@@ -77,7 +77,6 @@ fn sweeper_deps(services: &Services) -> SweeperDeps {
         activities: services.activities.clone(),
         candidates: services.candidates.clone(),
         draws: services.draws.clone(),
-        notifications: services.notifications.clone(),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Why something about participants could not be read or done.
 
+use std::sync::Arc;
+
 use sea_orm::DbErr;
 
 use crate::kernel::ActivityId;
@@ -35,6 +37,13 @@ pub enum CandidateError {
         #[source]
         source: fred::error::Error,
     },
+
+    #[error("too many reads of MySQL wait already")]
+    Busy,
+
+    /// A read that this caller waited for has failed.
+    #[error(transparent)]
+    Shared(Arc<Self>),
 }
 
 impl CandidateError {

@@ -4,7 +4,7 @@ use sea_orm::{ConnectionTrait, DbErr};
 
 use super::{
     BestOf, CandidateError, CandidateService, Eligibility, Rules, Selection, SelectionPath,
-    Standing, UserRows, Verdict,
+    Standing, UserRows,
     store::{self, PageOf},
 };
 use crate::{
@@ -14,17 +14,6 @@ use crate::{
 
 /// Rows of one read.
 const PAGE: u64 = 5_000;
-
-/// One participation as the draw sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
-    pub user_id: UserId,
-    pub verdict: Verdict,
-    /// Joined, but kept out of the Redis pool.
-    pub is_trimmed: bool,
-    /// `None` unless joined.
-    pub eligibility: Option<Eligibility>,
-}
 
 impl CandidateService {
     /// The best `count` eligible participants, from the rows in `MySQL` alone.
@@ -53,33 +42,6 @@ impl CandidateService {
             ranked: best.into_ranked(),
             path: SelectionPath::Exact,
         })
-    }
-
-    /// Participations with user ids above `after`, in their order, of any verdict; after the
-    /// freeze they change no more.
-    pub async fn entries(
-        &self,
-        activity: &Activity,
-        after: UserId,
-        limit: u64,
-    ) -> Result<Vec<Entry>, CandidateError> {
-        let rules = Rules::of(activity);
-        let page = store::list_page(self.db(), activity.id, PageOf::All, after, limit)
-            .await
-            .map_err(CandidateError::database(
-                "list the participations",
-                activity.id,
-            ))?;
-        let entries = page.iter().filter_map(|(user_id, rows)| {
-            let participation = rows.participation.as_ref()?;
-            Some(Entry {
-                user_id: *user_id,
-                verdict: participation.verdict,
-                is_trimmed: participation.is_trimmed,
-                eligibility: rules.as_ref().and_then(|rules| rules.eligibility(rows)),
-            })
-        });
-        Ok(entries.collect())
     }
 
     /// How many trimmed participants are eligible, which the pool cannot tell.

@@ -18,6 +18,15 @@ const VERSION: u64 = 1;
 /// Longest device id and request id that is stored, in characters.
 const MAX_TEXT_CHARS: usize = 64;
 
+/// Whether a device id is 1 to 64 printable ASCII characters without spaces around them.
+///
+/// The database takes "a" and "a " for the same.
+pub fn is_device_id(text: &str) -> bool {
+    (1..=MAX_TEXT_CHARS).contains(&text.len())
+        && text.bytes().all(|byte| (0x20..=0x7e).contains(&byte))
+        && text.trim() == text
+}
+
 /// One message of the stream, as it is sent.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
@@ -271,7 +280,7 @@ impl ReceivedJoin {
     /// Reads what is usable; whatever is not makes the join invalid.
     fn read(activity_id: ActivityId, user_id: UserId, body: &Value) -> Self {
         let accepted_at = body.get("acceptedAt").and_then(as_timestamp);
-        let device_id = optional(body, "deviceId", as_short_text);
+        let device_id = optional(body, "deviceId", as_device_id);
         let completed_tasks = optional(body, "completedTasks", as_texts);
         let request_id: String = body
             .get("requestId")
@@ -325,10 +334,9 @@ fn as_timestamp(value: &Value) -> Option<Timestamp> {
     is_storable.then(|| truncate_to_millis(at))
 }
 
-fn as_short_text(value: &Value) -> Option<String> {
+fn as_device_id(value: &Value) -> Option<String> {
     let text = value.as_str()?;
-    let fits = !text.is_empty() && text.chars().count() <= MAX_TEXT_CHARS;
-    fits.then(|| text.to_owned())
+    is_device_id(text).then(|| text.to_owned())
 }
 
 fn as_texts(value: &Value) -> Option<Vec<String>> {
@@ -445,6 +453,7 @@ mod tests {
             {"activityId": "7", "userId": "4", "acceptedAt": "2026-01-31T20:00:00Z", "deviceId": "x".repeat(65)},
             {"activityId": "7", "userId": "5", "acceptedAt": "2026-01-31T20:00:00Z", "completedTasks": "follow"},
             {"activityId": "7", "userId": "6", "acceptedAt": "2026-01-31T20:00:00Z", "requestId": "r".repeat(70)},
+            {"activityId": "7", "userId": "7", "acceptedAt": "2026-01-31T20:00:00Z", "deviceId": "phone "},
             "nonsense",
         ]});
 
@@ -466,6 +475,7 @@ mod tests {
                 Some((4, true)),
                 Some((5, true)),
                 Some((6, false)),
+                Some((7, true)),
                 None
             ]
         );

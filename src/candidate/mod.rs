@@ -3,6 +3,7 @@
 
 mod admission;
 mod consumer;
+mod count_projection;
 mod error;
 mod exact;
 mod message;
@@ -20,10 +21,11 @@ mod service;
 mod store;
 
 pub use consumer::StreamConsumer;
+pub use count_projection::CountProjection;
 pub use error::CandidateError;
-pub use exact::Entry;
 pub use message::{
-    BarrierPass, JoinRequest, PresenceEvent, PresenceKind, StreamMessage, TaskEvent, partition_of,
+    BarrierPass, JoinRequest, PresenceEvent, PresenceKind, StreamMessage, TaskEvent, is_device_id,
+    partition_of,
 };
 pub use participant::ParticipantState;
 pub use roster::{list_joined, participation_range};
@@ -34,6 +36,6 @@ pub use rule::{
 pub use score::{Score, Standing};
 pub use selection::BestOf;
 pub use service::{CandidateDeps, CandidateService, Selection, SelectionPath};
-pub use store::PoolCount;
+pub use store::{PoolCount, forget_barriers};
 
 use admission::{SettledActivity, SettledUser};

@@ -1,9 +1,11 @@
 //! What users are told: one participation, and how many there are. From Redis, else from `MySQL`.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use fred::{error::Error as RedisError, interfaces::KeysInterface};
 use futures_util::future::BoxFuture;
+use moka::future::Cache;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{
     CandidateError, CandidateService, ParticipantState, Rules, SettledActivity, SettledUser,
@@ -18,8 +20,48 @@ use crate::{
 /// How long a reader waits for Redis before it asks `MySQL`.
 const PATIENCE: Duration = Duration::from_millis(500);
 
+/// What callers read from `MySQL`: one flight for each question, the answer kept for a second, and
+/// not so many at once that admission and draws find no connection.
+pub(super) struct FallbackReads {
+    permits: Arc<Semaphore>,
+    /// `None` for whoever has no participation, which Redis does not remember.
+    participants: Cache<(ActivityId, UserId), Option<ParticipantState>>,
+    joined_counts: Cache<ActivityId, u64>,
+}
+
+impl FallbackReads {
+    /// How old an answer may be.
+    const MEMORY: Duration = Duration::from_secs(1);
+    const PARTICIPANTS_KEPT: u64 = 50_000;
+    const COUNTS_KEPT: u64 = 10_000;
+    /// How long a caller waits for its turn.
+    const TURN: Duration = Duration::from_secs(2);
+
+    pub(super) fn new(permits: Arc<Semaphore>) -> Self {
+        Self {
+            permits,
+            participants: Cache::builder()
+                .max_capacity(Self::PARTICIPANTS_KEPT)
+                .time_to_live(Self::MEMORY)
+                .build(),
+            joined_counts: Cache::builder()
+                .max_capacity(Self::COUNTS_KEPT)
+                .time_to_live(Self::MEMORY)
+                .build(),
+        }
+    }
+
+    async fn turn(&self) -> Result<SemaphorePermit<'_>, CandidateError> {
+        match tokio::time::timeout(Self::TURN, self.permits.acquire()).await {
+            Ok(Ok(permit)) => Ok(permit),
+            Ok(Err(_)) | Err(_) => Err(CandidateError::Busy),
+        }
+    }
+}
+
 impl CandidateService {
-    /// What became of a user's join; `None` when none has been handled.
+    /// What became of a user's join; `None` when none has been handled, or not more than a second
+    /// ago.
     pub async fn participant(
         &self,
         id: ActivityId,
@@ -29,7 +71,10 @@ impl CandidateService {
             return Ok(Some(state));
         }
         // Boxed, so that the common case stays small.
-        Box::pin(self.stored_participant(id, user_id)).await
+        let read = Box::pin(self.stored_participant(id, user_id));
+        let participants = &self.shared.fallback.participants;
+        let known = participants.try_get_with((id, user_id), read).await;
+        known.map_err(CandidateError::Shared)
     }
 
     async fn stored_participant(
@@ -37,6 +82,7 @@ impl CandidateService {
         id: ActivityId,
         user_id: UserId,
     ) -> Result<Option<ParticipantState>, CandidateError> {
+        let turn = self.shared.fallback.turn().await?;
         let mut rows = store::read_rows(self.db(), id, &[user_id], Lock::None)
             .await
             .map_err(CandidateError::database("read a participation", id))?;
@@ -50,6 +96,7 @@ impl CandidateService {
             .await
             .map_err(CandidateError::database("read the rules", id))?
             .ok_or(CandidateError::UnknownActivity(id))?;
+        drop(turn);
         let rules = Rules::of(&activity);
         let Some(user) = SettledUser::of(rules.as_ref(), user_id, &rows) else {
             return Ok(None);
@@ -82,7 +129,13 @@ impl CandidateService {
         if let Ok(Some(shown)) = self.ask_redis(self.shown_count(id)).await {
             return Ok(shown);
         }
-        Ok(self.pool_count(id).await?.joined())
+        let read = Box::pin(async move {
+            let _turn = self.shared.fallback.turn().await?;
+            Ok(self.pool_count(id).await?.joined())
+        });
+        let counts = &self.shared.fallback.joined_counts;
+        let known = counts.try_get_with(id, read).await;
+        known.map_err(CandidateError::Shared)
     }
 
     /// The sum of the display counts; `None` when there is none of them.

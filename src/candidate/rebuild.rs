@@ -9,6 +9,7 @@ use std::{
 use fred::{
     error::Error as RedisError,
     interfaces::{HashesInterface, KeysInterface, SortedSetsInterface},
+    types::{Expiration, SetOptions},
 };
 use parking_lot::Mutex;
 
@@ -29,6 +30,9 @@ const PAGE: u64 = 1_000;
 /// How old a look at the counts must be before Redis has to have caught up with it.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// How long one process keeps the others from rebuilding the same pool, renewed with each page.
+const CLAIM_MS: i64 = 10_000;
+
 /// What `MySQL` had counted at some moment, for the next look to compare Redis with.
 #[derive(Debug)]
 pub(super) struct Look {
@@ -38,8 +42,8 @@ pub(super) struct Look {
 
 impl CandidateService {
     /// Fills the whole pool of an activity, and what Redis shows of its participants, from `MySQL`;
-    /// answers how many participations there are.
-    pub async fn rebuild(&self, id: ActivityId) -> Result<u64, CandidateError> {
+    /// answers how many participations there are, or `None`: another process is at it.
+    pub async fn rebuild(&self, id: ActivityId) -> Result<Option<u64>, CandidateError> {
         let activity = activity::find(self.db(), id)
             .await
             .map_err(CandidateError::database("read the rules", id))?
@@ -51,7 +55,49 @@ impl CandidateService {
         Ok(rebuilt)
     }
 
+    /// `None`: another process is at it. Two at once would do no harm, only twice the work.
     async fn rebuild_shards(
+        &self,
+        activity: &Activity,
+        shards: &BTreeSet<Shard>,
+    ) -> Result<Option<u64>, CandidateError> {
+        let id = activity.id;
+        let claim_failed = CandidateError::redis("claim the rebuild", id);
+        if !self.claim_rebuild(id).await.map_err(claim_failed)? {
+            return Ok(None);
+        }
+        let rebuilt = self.refill_shards(activity, shards).await;
+        // A claim that cannot be given back lapses.
+        drop(self.redis().del::<(), _>(self.rebuild_claim(id)).await);
+        rebuilt.map(Some)
+    }
+
+    fn rebuild_claim(&self, id: ActivityId) -> String {
+        let keys = self.redis().keys();
+        keys.mutex(&keys.candidate(id, Shard::of(0)))
+    }
+
+    async fn claim_rebuild(&self, id: ActivityId) -> Result<bool, RedisError> {
+        let life = Some(Expiration::PX(CLAIM_MS));
+        let answer: Option<String> = self
+            .redis()
+            .set(
+                self.rebuild_claim(id),
+                "1",
+                life,
+                Some(SetOptions::NX),
+                false,
+            )
+            .await?;
+        Ok(answer.is_some())
+    }
+
+    async fn renew_rebuild_claim(&self, id: ActivityId) -> Result<(), RedisError> {
+        let key = self.rebuild_claim(id);
+        self.redis().pexpire(key, CLAIM_MS, None).await
+    }
+
+    async fn refill_shards(
         &self,
         activity: &Activity,
         shards: &BTreeSet<Shard>,
@@ -88,6 +134,9 @@ impl CandidateService {
             self.project_activity(&settled)
                 .await
                 .map_err(CandidateError::redis("fill the pool", id))?;
+            self.renew_rebuild_claim(id)
+                .await
+                .map_err(CandidateError::redis("renew the claim to the rebuild", id))?;
         }
     }
 
@@ -114,8 +163,9 @@ impl CandidateService {
                 .map_err(CandidateError::database("read the rules", id))?
                 .ok_or(CandidateError::UnknownActivity(id))?;
             tracing::warn!(activity.id = %id, shard.count = lagging.len(), "rebuilding the pool");
-            self.rebuild_shards(&activity, &lagging).await?;
-            rebuilt += lagging.len();
+            if self.rebuild_shards(&activity, &lagging).await?.is_some() {
+                rebuilt += lagging.len();
+            }
         }
         Ok(rebuilt)
     }
@@ -127,11 +177,14 @@ impl CandidateService {
             let Some(id) = self.shared.owed_rebuilds.lock().pop_first() else {
                 return Ok(rebuilt);
             };
-            if let Err(error) = self.rebuild(id).await {
-                self.shared.owed_rebuilds.lock().insert(id);
-                return Err(error);
+            let outcome = self.rebuild(id).await;
+            if let Ok(Some(_)) = outcome {
+                rebuilt += usize::from(Shard::COUNT);
+                continue;
             }
-            rebuilt += usize::from(Shard::COUNT);
+            // Another process may have read the rows before ours were there, so it stays owed.
+            self.shared.owed_rebuilds.lock().insert(id);
+            return outcome.map(|_| rebuilt);
         }
     }
 

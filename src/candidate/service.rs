@@ -4,11 +4,14 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use parking_lot::Mutex;
 use sea_orm::DatabaseConnection;
+use tokio::sync::Semaphore;
 
 use super::{
-    CandidateError, PoolCount, Standing, outage::Outage, projection::Scripts, rebuild::Look, store,
+    CandidateError, PoolCount, Standing, outage::Outage, projection::Scripts, reads::FallbackReads,
+    rebuild::Look, store,
 };
 use crate::{
+    activity,
     infra::{broker::Broker, mysql::DatabaseClock, redis::Redis},
     kernel::ActivityId,
     settings::{CandidateSettings, JoinSettings},
@@ -24,6 +27,8 @@ pub struct CandidateDeps {
     pub settings: CandidateSettings,
     pub join: JoinSettings,
     pub partitions: u16,
+    /// Bounds what callers read from `MySQL` because Redis does not have it.
+    pub mysql_reads: Arc<Semaphore>,
 }
 
 /// Who takes part in an activity and who of them may win. Cheap to clone.
@@ -36,6 +41,7 @@ pub(super) struct Shared {
     pub(super) deps: CandidateDeps,
     pub(super) scripts: Scripts,
     pub(super) outage: Outage,
+    pub(super) fallback: FallbackReads,
     /// Activities of which something could not be projected.
     pub(super) owed_rebuilds: Mutex<BTreeSet<ActivityId>>,
     pub(super) pool_look: Mutex<Option<Look>>,
@@ -73,6 +79,7 @@ impl SelectionPath {
 impl CandidateService {
     pub fn new(deps: CandidateDeps) -> Self {
         let shared = Shared {
+            fallback: FallbackReads::new(Arc::clone(&deps.mysql_reads)),
             deps,
             scripts: Scripts::new(),
             outage: Outage::default(),
@@ -104,11 +111,16 @@ impl CandidateService {
             .map_err(CandidateError::database("read the barriers", id))
     }
 
-    /// A number that grows whenever the stream commits anything about the activity's participants.
-    pub async fn admitted_total(&self, id: ActivityId) -> Result<u64, CandidateError> {
-        store::progress(self.db(), id)
+    /// A number that grows whenever the stream commits anything about the participants of a running
+    /// activity; falls when one of them ends.
+    pub async fn admitted_total(&self) -> Result<u64, CandidateError> {
+        let scan_error = |action| move |source| CandidateError::Scan { action, source };
+        let running = activity::list_all_running_ids(self.db())
             .await
-            .map_err(CandidateError::database("read the progress", id))
+            .map_err(scan_error("list the running activities"))?;
+        store::progress(self.db(), &running)
+            .await
+            .map_err(scan_error("read the progress of the stream"))
     }
 
     /// How many participations there are, by verdict, as committed.

@@ -72,9 +72,14 @@ impl CliError {
     /// 2 when the command line or the configuration is at fault, else 1.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
-            Self::Settings(_) | Self::Telemetry(_) | Self::Token(AuthError::NoSigningKey) => {
-                ExitCode::from(2)
-            }
+            Self::Settings(_)
+            | Self::Telemetry(_)
+            | Self::Token(AuthError::NoSigningKey)
+            | Self::App(
+                AppError::Auth(AuthError::NoSigningKey)
+                | AppError::MySqlUrl(_)
+                | AppError::RedisUrl(_),
+            ) => ExitCode::from(2),
             Self::Token(AuthError::Key(_) | AuthError::Sign(_))
             | Self::Output(_)
             | Self::App(_) => ExitCode::FAILURE,

@@ -19,7 +19,10 @@ use super::{
 use crate::{
     activity::{self, Activity, Status, drawing},
     candidate::{CandidateService, PoolCount, Selection, SelectionPath},
-    infra::{mysql::TransactionRetry, outbox::Outbox},
+    infra::{
+        mysql::{TransactionRetry, within_limit},
+        outbox::Outbox,
+    },
     kernel::{self, ActivityId, Supervisor, Timestamp},
     settings::DrawSettings,
     telemetry::metrics,
@@ -61,7 +64,7 @@ impl Drawer {
     pub(super) async fn claim(&self, id: ActivityId) -> Result<Claim, DrawError> {
         let mut retry = TransactionRetry::new();
         let granted = loop {
-            match self.try_claim(id).await {
+            match within_limit(self.try_claim(id)).await {
                 Err(error) if retry.again(&error).await => metrics::db_retries(),
                 outcome => break outcome.map_err(db_error("claim the draw", id))?,
             }
@@ -85,7 +88,7 @@ impl Drawer {
     }
 
     async fn why_refused(&self, id: ActivityId) -> Result<DrawOutcome, DrawError> {
-        let state = drawing::find_state(&self.db, id)
+        let state = within_limit(drawing::find_state(&self.db, id))
             .await
             .map_err(db_error("look at the draw", id))?
             .ok_or(DrawError::NotFound(id))?;
@@ -182,7 +185,7 @@ impl Drawer {
         let (id, token) = (lease.activity_id(), lease.token());
         let mut retry = TransactionRetry::new();
         loop {
-            match drawing::freeze(&self.db, id, token).await {
+            match within_limit(drawing::freeze(&self.db, id, token)).await {
                 Err(error) if retry.again(&error).await => metrics::db_retries(),
                 outcome => return outcome.map_err(db_error("freeze the draw", id)),
             }
@@ -211,11 +214,6 @@ impl Drawer {
         kernel::step("draw.committed");
         self.outbox.wake();
         report(lease, &settlement, selection.path, drawn_at, due_at);
-        // For display only, and the sweeper does it again.
-        if let Err(error) = self.candidates.reconcile_count(activity).await {
-            let error = &error as &dyn std::error::Error;
-            tracing::debug!(error, activity.id = %id, "the display count was not set");
-        }
         Ok(DrawOutcome::Drawn)
     }
 
@@ -259,7 +257,8 @@ impl Drawer {
 
     async fn release(&self, lease: &DrawLease) {
         let id = lease.activity_id();
-        if let Err(error) = drawing::release(&self.db, id, lease.token()).await {
+        let release = drawing::release(&self.db, id, lease.token());
+        if let Err(error) = within_limit(release).await {
             let error = &error as &dyn std::error::Error;
             tracing::debug!(error, activity.id = %id, "lease not released, it runs out by itself");
         }

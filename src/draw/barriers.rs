@@ -168,8 +168,8 @@ impl Wait<'_> {
 
     /// Looks whether anything moves.
     async fn sight(&mut self) -> Sighting {
-        let id = self.lease.activity_id();
-        if let Ok(admitted) = self.barriers.candidates.admitted_total(id).await {
+        // Whose joins they are says nothing: another activity's may stand before ours.
+        if let Ok(admitted) = self.barriers.candidates.admitted_total().await {
             self.progress += u64::from(admitted > self.admitted);
             self.admitted = admitted;
         }

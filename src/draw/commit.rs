@@ -14,9 +14,9 @@ use crate::{
         self, Activity, Actor, Status, audit,
         drawing::{self, FinalFigures},
     },
-    candidate::{self, PoolCount, Selection},
+    candidate::{self, CountProjection, PoolCount, Selection},
     infra::{
-        mysql::TransactionRetry,
+        mysql::{TransactionRetry, within_limit},
         outbox::{Entry, Outbox},
     },
     kernel::{self, Timestamp, WinRecordId},
@@ -67,7 +67,7 @@ impl<'a> Settlement<'a> {
     ) -> Result<Option<Timestamp>, DbErr> {
         let mut retry = TransactionRetry::new();
         loop {
-            match self.try_commit(db, outbox).await {
+            match within_limit(self.try_commit(db, outbox)).await {
                 Err(error) if retry.again(&error).await => metrics::db_retries(),
                 outcome => return outcome,
             }
@@ -107,6 +107,7 @@ impl<'a> Settlement<'a> {
         let stock = seats::stock_changes(&self.activity.prizes, &self.seats);
         activity::settle_stock(tx, &stock).await?;
         winners::record(tx, &self.win_records(drawn_at)).await?;
+        candidate::forget_barriers(tx, id).await?;
         let participants = candidate::participation_range(tx, id).await?;
         winners::progress::insert(tx, id, participants).await?;
         let detail = json!({
@@ -142,7 +143,7 @@ impl<'a> Settlement<'a> {
     }
 
     /// What the transaction owes. The winners are told by `notify_progress`.
-    fn owed(&self, version: u32, drawn_at: Timestamp) -> [Entry; 3] {
+    fn owed(&self, version: u32, drawn_at: Timestamp) -> [Entry; 4] {
         let activity_id = self.activity.id;
         let project = |what| Entry::Project {
             what,
@@ -159,6 +160,7 @@ impl<'a> Settlement<'a> {
         [
             Entry::Publish(drawn),
             project("activity"),
+            project(CountProjection::NAME),
             project(WinnerProjection::NAME),
         ]
     }

@@ -78,8 +78,7 @@ impl DrawConsumer {
             // Its clock was a moment ahead of the row's.
             Begun::Refused(DrawOutcome::NotDue) => Next::Wait(Duration::from_millis(1)),
             Begun::Started | Begun::Refused(_) => Next::Settled,
-            // There was no place until the stop.
-            Begun::Busy => Next::Wait(Self::RETRY_PAUSE),
+            Begun::Busy | Begun::Stopping => Next::Wait(Self::RETRY_PAUSE),
         })
     }
 }

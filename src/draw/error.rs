@@ -37,6 +37,21 @@ pub enum DrawError {
     },
 }
 
+impl DrawError {
+    /// Whether `MySQL` is away, so that no draw can get on.
+    pub(super) fn is_unavailable(&self) -> bool {
+        match self {
+            Self::Database { source, .. } | Self::Scan { source, .. } => {
+                mysql::is_unavailable(source)
+            }
+            Self::NotFound(_)
+            | Self::Unscheduled(_)
+            | Self::PrizesMissing(_)
+            | Self::Selection(_) => false,
+        }
+    }
+}
+
 /// Names what the failed statement was for.
 pub(super) fn db_error(action: &'static str, id: ActivityId) -> impl Fn(DbErr) -> DrawError {
     move |source| DrawError::Database { action, id, source }
@@ -46,9 +61,7 @@ impl From<DrawError> for Problem {
     fn from(error: DrawError) -> Self {
         match error {
             DrawError::NotFound(_) => Self::not_found("activity_not_found", error.to_string()),
-            DrawError::Database { ref source, .. } | DrawError::Scan { ref source, .. }
-                if mysql::is_unavailable(source) =>
-            {
+            DrawError::Database { .. } | DrawError::Scan { .. } if error.is_unavailable() => {
                 let detail = "the draw cannot be looked at at the moment";
                 Self::unavailable("unavailable", detail, Duration::from_secs(1)).with_cause(error)
             }

@@ -58,6 +58,8 @@ pub enum Begun {
     Refused(DrawOutcome),
     /// This process runs as many draws as it may.
     Busy,
+    /// A stop of the process was requested before there was a free place.
+    Stopping,
 }
 
 /// Draws activities. Cheap to clone.
@@ -94,15 +96,14 @@ impl DrawService {
         }
     }
 
-    /// Waits for a free place, claims the draw, and runs the rest of it in the background; busy when
-    /// a stop of the process was requested before there was a place.
+    /// Waits for a free place, claims the draw, and runs the rest of it in the background.
     pub async fn begin(&self, id: ActivityId) -> Result<Begun, DrawError> {
         let place = Arc::clone(&self.drawer.permits).acquire_owned();
         // A stop ends the wait, but never cuts a claim in two.
         let stop = self.drawer.supervisor.stop_token();
         match stop.run_until_cancelled(place).await {
             Some(Ok(permit)) => self.begin_with(id, permit).await,
-            Some(Err(_)) | None => Ok(Begun::Busy),
+            Some(Err(_)) | None => Ok(Begun::Stopping),
         }
     }
 
@@ -169,10 +170,16 @@ impl DrawService {
             })?;
         let mut started = 0;
         for id in due {
-            match self.begin_if_free(id).await? {
-                Begun::Started => started += 1,
-                Begun::Refused(_) => (),
-                Begun::Busy => break,
+            match self.begin_if_free(id).await {
+                Ok(Begun::Started) => started += 1,
+                Ok(Begun::Refused(_)) => (),
+                Ok(Begun::Busy | Begun::Stopping) => break,
+                Err(error) if error.is_unavailable() => return Err(error),
+                // The others have their turn all the same.
+                Err(error) => {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::error!(error, activity.id = %id, "due draw not begun");
+                }
             }
         }
         Ok(started)

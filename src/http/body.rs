@@ -24,8 +24,6 @@ pub struct BodyLimits {
     pub join: usize,
     /// For [`Body`].
     pub regular: usize,
-    /// For [`BatchBody`].
-    pub batch: usize,
 }
 
 impl BodyLimits {
@@ -33,7 +31,6 @@ impl BodyLimits {
         Self {
             join: settings.join_body_limit_bytes.get(),
             regular: settings.body_limit_bytes.get(),
-            batch: settings.batch_body_limit_bytes.get(),
         }
     }
 }
@@ -43,7 +40,6 @@ impl Default for BodyLimits {
         Self {
             join: 4 << 10,
             regular: 64 << 10,
-            batch: 1 << 20,
         }
     }
 }
@@ -61,10 +57,6 @@ pub struct OptionalBody<T>(pub T);
 #[serde(deny_unknown_fields)]
 pub struct NoFields {}
 
-/// A JSON object that carries many things at once.
-#[derive(Debug)]
-pub struct BatchBody<T>(pub T);
-
 type Extraction<T> = Pin<Box<dyn Future<Output = Result<T, Problem>>>>;
 
 fn limits(request: &HttpRequest) -> BodyLimits {
@@ -80,16 +72,6 @@ impl<T: DeserializeOwned + 'static> FromRequest for Body<T> {
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let reader = Reader::new(request, payload, limits(request).regular);
-        Box::pin(async move { parse(&reader.read_json().await?).map(Self) })
-    }
-}
-
-impl<T: DeserializeOwned + 'static> FromRequest for BatchBody<T> {
-    type Error = Problem;
-    type Future = Extraction<Self>;
-
-    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
-        let reader = Reader::new(request, payload, limits(request).batch);
         Box::pin(async move { parse(&reader.read_json().await?).map(Self) })
     }
 }

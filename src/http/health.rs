@@ -85,15 +85,6 @@ impl Readiness {
         self.0.state.load(Ordering::Acquire) == READY
     }
 
-    /// Whether every dependency answers at the moment.
-    pub fn all_up(&self) -> bool {
-        self.0
-            .dependencies
-            .read()
-            .iter()
-            .all(|dependency| (dependency.is_up)())
-    }
-
     fn report(&self) -> Report {
         let dependencies: BTreeMap<&'static str, &'static str> = self
             .0

@@ -2,10 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::{activity::Task, http::FieldErrors};
-
-/// Longest device id, in bytes.
-const MAX_DEVICE_ID_BYTES: usize = 64;
+use crate::{activity::Task, candidate::is_device_id, http::FieldErrors};
 
 /// Most completed tasks that one join may name.
 const MAX_COMPLETED_TASKS: usize = 20;
@@ -68,13 +65,6 @@ impl JoinBody {
         tasks.dedup();
         tasks
     }
-}
-
-// The database takes "a" and "a " for the same, so spaces around the id are refused.
-fn is_device_id(text: &str) -> bool {
-    (1..=MAX_DEVICE_ID_BYTES).contains(&text.len())
-        && text.bytes().all(|byte| (0x20..=0x7e).contains(&byte))
-        && text.trim() == text
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use crate::{
     candidate,
     infra::{
         broker::{Broker, PublishError},
-        mysql::TransactionRetry,
+        mysql::{TransactionRetry, within_limit},
         outbox::Event,
     },
     kernel::{Timestamp, UserId},
@@ -49,6 +49,12 @@ pub enum NotifyError {
 
     #[error("activity {0} has results to tell but is not drawn")]
     NotDrawn(crate::kernel::ActivityId),
+}
+
+impl From<DbErr> for NotifyError {
+    fn from(source: DbErr) -> Self {
+        db_error("tell results")(source)
+    }
 }
 
 fn db_error(action: &'static str) -> impl Fn(DbErr) -> NotifyError {
@@ -111,6 +117,10 @@ impl NotificationSender {
     /// Claims one part that is due and works on it for a while; returns how many parts there were
     /// to work on: 1 or 0.
     pub async fn tick(&self) -> Result<usize, NotifyError> {
+        within_limit(self.take_turn()).await
+    }
+
+    async fn take_turn(&self) -> Result<usize, NotifyError> {
         let Some(part) = self.claim().await? else {
             return Ok(0);
         };

@@ -10,8 +10,7 @@ use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    masking,
-    parse::{self, Network},
+    masking, parse,
     units::{Millis, Secs},
 };
 use crate::kernel::UserId;
@@ -30,7 +29,6 @@ pub struct Settings {
     pub auth: AuthSettings,
     pub activity: ActivitySettings,
     pub join: JoinSettings,
-    pub presence: PresenceSettings,
     pub candidate: CandidateSettings,
     pub draw: DrawSettings,
     pub sweeper: SweeperSettings,
@@ -46,14 +44,11 @@ pub struct ServerSettings {
     /// `None` serves health and metrics on the public address.
     #[serde(with = "parse::optional_text")]
     pub ops_bind: Option<SocketAddr>,
-    #[serde(with = "parse::comma_list")]
-    pub trusted_proxies: Vec<Network>,
     /// 0 means one for each core.
     pub workers: usize,
     pub shutdown_grace_secs: Secs,
     pub join_body_limit_bytes: NonZeroUsize,
     pub body_limit_bytes: NonZeroUsize,
-    pub batch_body_limit_bytes: NonZeroUsize,
     pub client_header_timeout_ms: Millis,
     pub keep_alive_secs: Secs,
 }
@@ -110,7 +105,6 @@ pub struct RabbitmqSettings {
 pub struct StreamSettings {
     /// 1 to 64.
     pub partitions: u16,
-    pub run_max: NonZeroUsize,
 }
 
 /// Whose tokens are believed.
@@ -145,13 +139,6 @@ pub struct JoinSettings {
     pub queue_limit: NonZeroUsize,
     pub trust_completed_tasks: bool,
     pub report_accepted: bool,
-}
-
-/// Events about who is in a room.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct PresenceSettings {
-    pub max_ahead_secs: Secs,
 }
 
 /// Who may win.

@@ -1,6 +1,10 @@
 //! Rules that one key's type cannot say. All faults are named at once.
 
+use std::{fmt::Display, str::FromStr};
+
+use lapin::uri::AMQPUri;
 use secrecy::{ExposeSecret, SecretString};
+use sqlx::mysql::MySqlConnectOptions;
 use tracing_subscriber::EnvFilter;
 
 use super::sections::{DrawSettings, ServerSettings, Settings};
@@ -14,9 +18,24 @@ pub(super) fn faults(settings: &Settings) -> Vec<String> {
         namespace(&settings.namespace),
         server(&settings.server),
         filter(&settings.log.filter),
-        scheme("mysql.url", &settings.mysql.url, &["mysql", "mariadb"]),
-        scheme("redis.url", &settings.redis.url, &REDIS_SCHEMES),
-        scheme("rabbitmq.url", &settings.rabbitmq.url, &["amqp", "amqps"]),
+        url(
+            "mysql.url",
+            &settings.mysql.url,
+            &["mysql", "mariadb"],
+            MySqlConnectOptions::from_str,
+        ),
+        url(
+            "redis.url",
+            &settings.redis.url,
+            &REDIS_SCHEMES,
+            fred::types::config::Config::from_url,
+        ),
+        url(
+            "rabbitmq.url",
+            &settings.rabbitmq.url,
+            &["amqp", "amqps"],
+            AMQPUri::from_str,
+        ),
         partitions(settings.stream.partitions),
         secret(&settings.auth.signing_secret),
         queue(
@@ -69,15 +88,24 @@ fn filter(filter: &str) -> Check {
     }
 }
 
-fn scheme(key: &str, url: &SecretString, schemes: &[&str]) -> Check {
-    let scheme = url
-        .expose_secret()
-        .split_once("://")
-        .map(|(scheme, _)| scheme);
+/// Checks a URL with the parser of the client that is going to use it.
+fn url<T, E: Display>(
+    key: &str,
+    url: &SecretString,
+    schemes: &[&str],
+    parse: impl Fn(&str) -> Result<T, E>,
+) -> Check {
+    let url = url.expose_secret();
+    let scheme = url.split_once("://").map(|(scheme, _)| scheme);
     check(
         || scheme.is_some_and(|scheme| schemes.contains(&scheme)),
         format!("`{key}` starts with {}://", schemes.join(":// or ")),
-    )
+    )?;
+    parse(url).map(|_| ()).map_err(|error| {
+        // A parser that repeats the URL in its error would show the password.
+        let error = error.to_string().replace(url, "this URL");
+        format!("`{key}`: {error} (is a special character of the password percent-encoded?)")
+    })
 }
 
 fn partitions(partitions: u16) -> Check {

@@ -9,7 +9,7 @@ use futures_util::future::{BoxFuture, join_all};
 use rand::RngExt;
 use tokio_util::sync::CancellationToken;
 
-use crate::{settings::SweeperSettings, telemetry::metrics};
+use crate::{infra::mysql::within_limit, settings::SweeperSettings, telemetry::metrics};
 
 pub use steps::{SweeperDeps, steps};
 
@@ -21,6 +21,8 @@ pub struct Step {
     pub name: &'static str,
     /// Sweeps from one run to the next.
     every: u32,
+    /// Whether a run may take longer than anything in `MySQL` should.
+    is_long: bool,
     run: Box<dyn Fn() -> BoxFuture<'static, Result<usize, StepError>> + Send + Sync>,
 }
 
@@ -37,6 +39,7 @@ impl Step {
         Self {
             name,
             every: 1,
+            is_long: false,
             run,
         }
     }
@@ -50,9 +53,23 @@ impl Step {
         }
     }
 
-    /// Runs it once.
+    /// For work that grows with what has to be done, and bounds its own waits.
+    #[must_use]
+    pub fn long(self) -> Self {
+        Self {
+            is_long: true,
+            ..self
+        }
+    }
+
+    /// Runs it once; gives it up when it takes too long, for the next sweep to go on.
     pub async fn run(&self) -> Result<usize, StepError> {
-        (self.run)().await
+        let work = (self.run)();
+        if self.is_long {
+            work.await
+        } else {
+            within_limit(work).await
+        }
     }
 }
 

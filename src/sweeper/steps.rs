@@ -3,10 +3,7 @@
 use std::time::Duration;
 
 use super::{Step, StepError};
-use crate::{
-    activity::ActivityService, candidate::CandidateService, draw::DrawService,
-    notifications::NotificationSender,
-};
+use crate::{activity::ActivityService, candidate::CandidateService, draw::DrawService};
 
 /// Whose work is looked after.
 #[derive(Clone)]
@@ -14,7 +11,6 @@ pub struct SweeperDeps {
     pub activities: ActivityService,
     pub candidates: CandidateService,
     pub draws: DrawService,
-    pub notifications: NotificationSender,
 }
 
 /// Draws that one sweep begins at most.
@@ -29,7 +25,6 @@ pub fn steps(deps: &SweeperDeps) -> Vec<Step> {
         activities,
         candidates,
         draws,
-        notifications,
     } = deps;
     vec![
         step("due_draws", draws, |draws| async move {
@@ -42,16 +37,15 @@ pub fn steps(deps: &SweeperDeps) -> Vec<Step> {
         step("arm_draws", activities, |activities| async move {
             activities.arm_draws().await
         }),
-        step("notifications", notifications, |sender| async move {
-            sender.tick().await
-        }),
         step("rebuild_lagging", candidates, |candidates| async move {
             candidates.rebuild_lagging().await
-        }),
+        })
+        .long(),
         step("reconcile_counters", candidates, |candidates| async move {
             candidates.reconcile_counters().await
         })
         .every(10),
+        step("stock", activities, alarm_stock).every(60),
     ]
 }
 
@@ -77,5 +71,15 @@ async fn alarm_overdue(draws: DrawService) -> Result<usize, StepError> {
         tracing::error!(activity.id = %id, "activity is more than 30 s past drawAt and not drawn");
     }
     // An alarm repairs nothing.
+    Ok(0)
+}
+
+/// Says aloud of which prizes the stock does not add up.
+async fn alarm_stock(activities: ActivityService) -> Result<usize, StepError> {
+    let wrong = activities.list_wrong_stock().await?;
+    for id in &wrong {
+        tracing::error!(prize.id = %id, "the stock of a prize does not add up");
+    }
+    // Nor does this one.
     Ok(0)
 }

@@ -3,8 +3,6 @@
 use std::{error::Error, fmt};
 
 /// Displays an error with its sources: `cannot open x: no such file`.
-///
-/// The JSON log shows only the first of an error's messages otherwise.
 #[derive(Clone, Copy, Debug)]
 pub struct Chain<'a>(pub &'a (dyn Error + 'static));
 

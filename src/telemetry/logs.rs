@@ -10,6 +10,7 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
+use super::json_event::JsonEvent;
 use crate::settings::{LogFormat, LogSettings};
 
 /// Why logging could not be started.
@@ -49,7 +50,7 @@ fn layer<W: Write + 'static>(
     match format {
         LogFormat::Json => fmt::layer()
             .json()
-            .flatten_event(true)
+            .event_format(JsonEvent)
             .with_writer(writer)
             .boxed(),
         // Without colours, so that no control character is legitimate.
@@ -116,15 +117,19 @@ mod tests {
         }
     }
 
-    fn logged(format: LogFormat) -> String {
+    fn logged_by(format: LogFormat, log: impl FnOnce()) -> String {
         let buffer = Buffer::default();
         let writer = buffer.clone();
         let subscriber = Registry::default().with(layer(format, move || writer.clone()));
-        let forged = "a\n2026-01-01T00:00:00Z ERROR forged\r\u{1b}[31m\u{9b}31m";
-        tracing::subscriber::with_default(subscriber, || {
-            tracing::info!(text = forged, shown = %forged, "message {forged}");
-        });
+        tracing::subscriber::with_default(subscriber, log);
         String::from_utf8(buffer.0.lock().clone()).unwrap()
+    }
+
+    fn logged(format: LogFormat) -> String {
+        let forged = "a\n2026-01-01T00:00:00Z ERROR forged\r\u{1b}[31m\u{9b}31m";
+        logged_by(format, || {
+            tracing::info!(text = forged, shown = %forged, "message {forged}");
+        })
     }
 
     #[test]
@@ -146,5 +151,53 @@ mod tests {
 
         assert_eq!(line["level"], "INFO");
         assert!(line["shown"].as_str().unwrap().contains("forged"));
+    }
+
+    #[test]
+    fn an_error_is_logged_with_what_caused_it() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("cannot open the bag")]
+        struct Outer(#[source] io::Error);
+        let error = Outer(io::Error::other("no \"key\""));
+
+        for format in [LogFormat::Json, LogFormat::Pretty] {
+            let text = logged_by(format, || {
+                tracing::warn!(error = &error as &dyn std::error::Error, "failed");
+            });
+
+            assert!(text.contains("cannot open the bag"), "{text}");
+            assert!(text.contains("no "), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_json_line_has_its_fields_as_they_are_and_the_spans_around_it() {
+        let text = logged_by(LogFormat::Json, || {
+            let outer = tracing::info_span!("outer", id = "a}\"{");
+            outer.in_scope(|| {
+                let inner = tracing::info_span!("inner", late = tracing::field::Empty);
+                inner.in_scope(|| {
+                    inner.record("late", 7);
+                    tracing::info!(
+                        count = 3_u64,
+                        part = 0.5,
+                        is_up = true,
+                        nan = f64::NAN,
+                        "told"
+                    );
+                });
+            });
+        });
+
+        let line: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(line["message"], "told");
+        assert_eq!(line["count"], 3);
+        assert_eq!(line["part"], 0.5);
+        assert_eq!(line["is_up"], true);
+        assert_eq!(line["nan"], serde_json::Value::Null);
+        let spans =
+            serde_json::json!([{ "name": "outer", "id": "a}\"{" }, { "name": "inner", "late": 7 }]);
+        assert_eq!(line["target"], "luckybag::telemetry::logs::tests");
+        assert_eq!(line["spans"], spans);
     }
 }

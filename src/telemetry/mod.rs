@@ -1,6 +1,7 @@
 //! Logs and metrics. Every metric of the service is named in `metrics`.
 
 mod chain;
+mod json_event;
 mod logs;
 pub mod metrics;
 

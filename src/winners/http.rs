@@ -3,8 +3,9 @@
 use actix_web::web::{Data, Json, ServiceConfig};
 use serde::{Deserialize, Serialize};
 
-use super::{UserResult, WinRecord, WinnerService};
+use super::{UserResult, WinRecord, WinnerService, result::WonPrize};
 use crate::{
+    activity::ActivityDetail,
     http::{Cursor, Endpoint, Page, PageLimit, PageRequest, PathId, Problem, Query, Viewer},
     kernel::{ActivityId, PrizeId, UserId, WinRecordId},
 };
@@ -37,12 +38,12 @@ struct WinnersQuery {
 #[derive(Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct WinnerView {
-    win_record_id: WinRecordId,
+    /// 1 to the winner count, by order of score; a redraw keeps it.
+    seat: u32,
     /// Masked unless the caller runs the room.
     user_id: String,
-    rank: u32,
-    prize_id: PrizeId,
-    prize_rank: u32,
+    win_record_id: WinRecordId,
+    prize: WonPrize,
     score: f64,
     round: u32,
 }
@@ -80,18 +81,17 @@ async fn winners(
     let page = Page::of_rows(rows, &request, |win: &&WinRecord| win.seat)?;
     Ok(Json(WinnersPage {
         round: list.round(),
-        page: page.map(|win| WinnerView::of(win, show_user)),
+        page: page.map(|win| WinnerView::of(&detail, win, show_user)),
     }))
 }
 
 impl WinnerView {
-    fn of(win: &WinRecord, show_user: fn(UserId) -> String) -> Self {
+    fn of(detail: &ActivityDetail, win: &WinRecord, show_user: fn(UserId) -> String) -> Self {
         Self {
-            win_record_id: win.id,
+            seat: win.seat,
             user_id: show_user(win.user_id),
-            rank: win.seat,
-            prize_id: win.prize_id,
-            prize_rank: win.prize_rank,
+            win_record_id: win.id,
+            prize: WonPrize::of(detail, win),
             score: win.score,
             round: win.round,
         }

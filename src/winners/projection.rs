@@ -6,7 +6,8 @@ use fred::{
     interfaces::{HashesInterface, KeysInterface},
     types::Expiration,
 };
-use futures_util::future::BoxFuture;
+use futures_util::{TryStreamExt, future::BoxFuture, stream};
+use rand::RngExt;
 use sea_orm::DatabaseConnection;
 use serde_json::{Value, json};
 
@@ -30,6 +31,9 @@ const BUILDING_SECS: i64 = 60;
 /// Fields or keys that are written at once.
 const BATCH: usize = 500;
 
+/// Scripts that are under way at once.
+const PERIODS_AT_ONCE: usize = 50;
+
 /// Brings `lb:win:*` up to date from `MySQL`, after the commit only. Registered as
 /// [`WinnerProjection::NAME`].
 pub struct WinnerProjection {
@@ -37,6 +41,7 @@ pub struct WinnerProjection {
     redis: Redis,
     clock: std::sync::Arc<DatabaseClock>,
     replace_list: LuaScript,
+    extend_period: LuaScript,
     forget_period: LuaScript,
 }
 
@@ -50,6 +55,7 @@ impl WinnerProjection {
             redis,
             clock,
             replace_list: LuaScript::new(include_str!("replace_list.lua")),
+            extend_period: LuaScript::new(include_str!("extend_period.lua")),
             forget_period: LuaScript::new(include_str!("forget_period.lua")),
         }
     }
@@ -87,7 +93,8 @@ impl WinnerProjection {
         Ok(())
     }
 
-    /// Builds a list beside the shown one and puts it in its place.
+    /// Builds a list beside the shown one and puts it in its place, again when another process
+    /// built the same one at the same time.
     async fn show_list(
         &self,
         id: ActivityId,
@@ -95,6 +102,29 @@ impl WinnerProjection {
         round: u32,
         wins: &[&WinRecord],
     ) -> Result<(), WinnerError> {
+        const ATTEMPTS: u32 = 5;
+
+        for attempt in 1.. {
+            let answer = self.try_show_list(id, key, round, wins).await?;
+            match answer.as_str() {
+                "replaced" | "newer" => break,
+                "incomplete" if attempt < ATTEMPTS => {
+                    let pause_ms = rand::rng().random_range(10..200);
+                    tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+                }
+                _ => return Err(WinnerError::UnexpectedAnswer { id, answer }),
+            }
+        }
+        Ok(())
+    }
+
+    async fn try_show_list(
+        &self,
+        id: ActivityId,
+        key: &str,
+        round: u32,
+        wins: &[&WinRecord],
+    ) -> Result<String, WinnerError> {
         let redis_error = |action| move |source| WinnerError::Redis { action, id, source };
         let building = self.redis.keys().under_construction(key);
         let mark = json!({ "round": round, "rows": wins.len() }).to_string();
@@ -102,21 +132,18 @@ impl WinnerProjection {
         let client = self.redis.next();
         let forget = client.del::<(), _>(building.as_str());
         forget.await.map_err(redis_error("clear a list"))?;
+        self.build(&building, vec![("-".to_owned(), mark)])
+            .await
+            .map_err(redis_error("build a list"))?;
         for batch in wins.chunks(BATCH) {
-            let fields: Vec<(String, String)> = batch
+            let fields = batch
                 .iter()
-                .map(|win| (win.id.to_string(), shown(win).to_string()))
-                .collect();
-            let write = client.hset::<(), _, _>(building.as_str(), fields);
-            write.await.map_err(redis_error("build a list"))?;
+                .map(|win| (win.id.to_string(), shown(win).to_string()));
+            self.build(&building, fields.collect())
+                .await
+                .map_err(redis_error("build a list"))?;
         }
-        let write = client.hset::<(), _, _>(building.as_str(), vec![("-".to_owned(), mark)]);
-        write.await.map_err(redis_error("build a list"))?;
-        let limit = client.expire::<(), _>(building.as_str(), BUILDING_SECS, None);
-        limit.await.map_err(redis_error("build a list"))?;
-
-        let answer: String = self
-            .replace_list
+        self.replace_list
             .run(
                 &self.redis,
                 vec![key.to_owned(), building],
@@ -127,11 +154,19 @@ impl WinnerProjection {
                 ],
             )
             .await
-            .map_err(redis_error("replace a list"))?;
-        match answer.as_str() {
-            "replaced" | "newer" => Ok(()),
-            _ => Err(WinnerError::UnexpectedAnswer { id, answer }),
-        }
+            .map_err(redis_error("replace a list"))
+    }
+
+    /// Adds fields to a list that is being built, which goes by itself if it is never finished.
+    async fn build(
+        &self,
+        building: &str,
+        fields: Vec<(String, String)>,
+    ) -> Result<(), fred::error::Error> {
+        let pipeline = self.redis.next().pipeline();
+        let _: () = pipeline.hset(building, fields).await?;
+        let _: () = pipeline.expire(building, BUILDING_SECS, None).await?;
+        pipeline.all().await
     }
 
     async fn show_users(&self, activity: &Activity, list: &WinnerList) -> Result<(), ProjectError> {
@@ -164,22 +199,17 @@ impl WinnerProjection {
                     .await?;
             }
         }
-        let current: Vec<_> = list
+        let current = list
             .current()
-            .filter_map(|win| Some((win, period_left(activity.cooldown, win.drawn_at, now)?)))
-            .collect();
-        for batch in current.chunks(BATCH) {
-            let pipeline = self.redis.next().pipeline();
-            for (win, left_ms) in batch {
-                let key = self.redis.keys().win_period(win.user_id);
-                let expire = Some(Expiration::PX(*left_ms));
-                pipeline
-                    .set::<(), _, _>(key, win.id.to_string(), expire, None, false)
-                    .await?;
-            }
-            pipeline.all::<Vec<fred::types::Value>>().await?;
-        }
-        Ok(())
+            .filter_map(|win| Some((win, period_left(activity.cooldown, win.drawn_at, now)?)));
+        stream::iter(current.map(Ok))
+            .try_for_each_concurrent(PERIODS_AT_ONCE, async |(win, left_ms)| {
+                let keys = vec![self.redis.keys().win_period(win.user_id)];
+                let arguments = vec![win.id.to_string(), left_ms.to_string()];
+                let shown = self.extend_period.run::<i64>(&self.redis, keys, arguments);
+                shown.await.map(|_| ()).map_err(ProjectError::from)
+            })
+            .await
     }
 }
 

@@ -43,23 +43,23 @@ pub struct UserResult {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Win {
+    pub win_record_id: WinRecordId,
     pub prize: WonPrize,
     /// The winner's place by score, 1 for the best.
     pub rank: u32,
-    pub win_record_id: WinRecordId,
 }
 
 /// One piece of a prize.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WonPrize {
-    /// 1 for the best prize.
-    pub rank: u32,
     pub prize_id: PrizeId,
     pub name: String,
     pub kind: PrizeKind,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
+    /// 1 for the best prize.
+    pub rank: u32,
 }
 
 impl UserResult {
@@ -117,20 +117,26 @@ impl UserResult {
 
 impl Win {
     fn of(detail: &ActivityDetail, win: &WinRecord) -> Self {
+        Self {
+            win_record_id: win.id,
+            prize: WonPrize::of(detail, win),
+            rank: win.seat,
+        }
+    }
+}
+
+impl WonPrize {
+    pub(super) fn of(detail: &ActivityDetail, win: &WinRecord) -> Self {
         let prize = detail
             .prizes
             .iter()
             .find(|prize| prize.rank == win.prize_rank);
         Self {
-            prize: WonPrize {
-                rank: win.prize_rank,
-                prize_id: win.prize_id,
-                name: prize.map(|prize| prize.name.clone()).unwrap_or_default(),
-                kind: prize.map_or(PrizeKind::Physical, |prize| prize.kind),
-                image: prize.and_then(|prize| prize.image.clone()),
-            },
-            rank: win.seat,
-            win_record_id: win.id,
+            prize_id: win.prize_id,
+            name: prize.map(|prize| prize.name.clone()).unwrap_or_default(),
+            kind: prize.map_or(PrizeKind::Physical, |prize| prize.kind),
+            image: prize.and_then(|prize| prize.image.clone()),
+            rank: win.prize_rank,
         }
     }
 }

@@ -6,7 +6,7 @@ use sea_orm::{ConnectionTrait, DbErr, FromQueryResult};
 
 use super::{WinRecord, WinStatus};
 use crate::{
-    infra::mysql::{placeholders, sql},
+    infra::mysql::{in_list, placeholders, sql},
     kernel::{ActivityId, PrizeId, Timestamp, UserId, WinRecordId},
 };
 
@@ -161,13 +161,14 @@ pub async fn won_since(
     if cooldown.is_zero() {
         return Ok(HashSet::new());
     }
+    let users: Vec<UserId> = pairs.iter().map(|(user, _)| *user).collect();
+    let mut values = Vec::new();
+    let user_ids = in_list(&users, &mut values);
+    values.extend([(first - cooldown).into(), last.into()]);
     let text = format!(
         "SELECT user_id, drawn_at FROM win_record \
-         WHERE user_id IN {} AND drawn_at > ? AND drawn_at <= ? AND status = 'won'",
-        placeholders(1, pairs.len())
+         WHERE user_id IN {user_ids} AND drawn_at > ? AND drawn_at <= ? AND status = 'won'"
     );
-    let users = pairs.iter().map(|(user, _)| user.0.into());
-    let values = users.chain([(first - cooldown).into(), last.into()]);
     let wins = RecentWin::find_by_statement(sql(text, values))
         .all(conn)
         .await?;

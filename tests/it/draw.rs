@@ -7,13 +7,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fred::interfaces::{HashesInterface, KeysInterface};
+use fred::{
+    interfaces::{HashesInterface, KeysInterface},
+    types::Expiration,
+};
 use futures_util::{StreamExt, future::join_all};
 use luckybag::{
     activity::{self, ActivityDeps, ActivityService, Seed},
     candidate::{
-        CandidateDeps, CandidateService, JoinRequest, Standing, StreamConsumer, StreamMessage,
-        partition_of,
+        CandidateDeps, CandidateService, CountProjection, JoinRequest, Standing, StreamConsumer,
+        StreamMessage, partition_of,
     },
     draw::{DrawConsumer, DrawDeps, DrawOutcome, DrawService},
     infra::{
@@ -22,12 +25,13 @@ use luckybag::{
         outbox::{DrawMessage, Outbox, Project},
         redis::{Redis, RedisOptions},
     },
-    kernel::{ActivityId, Supervisor, UserId},
+    kernel::{ActivityId, PrizeId, Supervisor, UserId},
     notifications::{NotificationDeps, NotificationSender},
     settings::{DrawSettings, Settings},
     winners::{ResultKind, WinnerDeps, WinnerProjection, WinnerService},
 };
 use sea_orm::{ConnectionTrait, DatabaseConnection};
+use tokio::sync::Semaphore;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const PARTITIONS: u16 = 2;
@@ -80,6 +84,7 @@ impl Rig {
             settings: settings.candidate.clone(),
             join: settings.join.clone(),
             partitions: PARTITIONS,
+            mysql_reads: Arc::new(Semaphore::new(8)),
         });
         let activities = ActivityService::new(ActivityDeps {
             db: db.clone(),
@@ -89,7 +94,7 @@ impl Rig {
             settings: settings.activity.clone(),
             candidate: settings.candidate.clone(),
             draw: settings.draw.clone(),
-            mysql_concurrency: 8,
+            mysql_reads: Arc::new(Semaphore::new(8)),
         });
         let supervisor = Supervisor::default();
         let (running, stop) = (broker.clone(), supervisor.stop_token());
@@ -327,7 +332,9 @@ async fn three_processes_at_once_draw_once() {
     );
     let settled = "SELECT COUNT(*) FROM prize WHERE reserved = 0 AND issued IN (2, 3)";
     assert_eq!(rig.count(settled).await, 2);
-    assert_eq!(rig.count("SELECT COUNT(*) FROM outbox").await, 3);
+    assert_eq!(rig.count("SELECT COUNT(*) FROM outbox").await, 4);
+    let barriers = "SELECT COUNT(*) FROM stream_barrier";
+    assert_eq!(rig.count(barriers).await, 0);
     assert_eq!(rig.count("SELECT COUNT(*) FROM audit").await, 1);
     assert_eq!(rig.count("SELECT COUNT(*) FROM notify_progress").await, 15);
     let mark = rig.redis.keys().draw_lock(BAG);
@@ -335,6 +342,42 @@ async fn three_processes_at_once_draw_once() {
     let row = activity::find(&rig.db, BAG).await.unwrap().unwrap();
     assert!(row.drawn_at >= row.draw_at);
     assert_eq!((row.joined_count, row.eligible_count), (Some(40), Some(40)));
+    rig.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_draw_owes_the_final_count_of_participants() {
+    let rig = Rig::start().await;
+    rig.run_the_stream();
+    rig.given_a_bag(-10, 6).await;
+    let count = rig.redis.keys().count(BAG);
+    let () = rig.redis.set(count, 4, None, None, false).await.unwrap();
+
+    assert_eq!(rig.drawer().draw(BAG).await.unwrap(), DrawOutcome::Drawn);
+
+    let owed = "SELECT COUNT(*) FROM outbox WHERE dedupe_key LIKE 'project:candidates:77:%'";
+    assert_eq!(rig.count(owed).await, 1);
+    assert_eq!(rig.candidates.participant_count(BAG).await.unwrap(), 4);
+    let projection = CountProjection(rig.candidates.clone());
+    projection.project(BAG).await.unwrap();
+    assert_eq!(rig.candidates.participant_count(BAG).await.unwrap(), 6);
+    rig.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stock_that_does_not_add_up_is_found() {
+    let rig = Rig::start().await;
+    rig.given_a_bag(60_000, 0).await;
+    rig.given_bag(ActivityId(78), 60_000, 0).await;
+    let wrong = async || rig.activities.list_wrong_stock().await.unwrap();
+
+    assert_eq!(wrong().await, []);
+    rig.run("UPDATE prize SET reserved = 1 WHERE id = 771", vec![])
+        .await;
+    rig.run("UPDATE prize SET issued = 9 WHERE id = 782", vec![])
+        .await;
+
+    assert_eq!(wrong().await, [PrizeId(771), PrizeId(782)]);
     rig.end().await;
 }
 
@@ -367,6 +410,34 @@ async fn a_stream_that_stands_still_does_not_hold_the_draw_for_ever() {
     assert_eq!(rig.seats().await, Rig::expected_seats(2));
     let freed = "SELECT COUNT(*) FROM prize WHERE reserved = 0 AND issued IN (0, 2)";
     assert_eq!(rig.count(freed).await, 2);
+    rig.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_that_moves_for_another_bag_is_waited_for() {
+    let rig = Rig::start().await;
+    rig.given_a_bag(-10, 2).await;
+    rig.given_bag(ActivityId(78), 60_000, 0).await;
+    let settings = DrawSettings {
+        drain_limit_secs: serde_json::from_str("2").unwrap(),
+        ..rig.settings.draw.clone()
+    };
+    let drawer = rig.drawer_with(settings);
+    let joins_of_the_other = async {
+        let started_at = Instant::now();
+        while started_at.elapsed() < Duration::from_secs(5) {
+            let join = "UPDATE pool_count SET pooled = pooled + 1 WHERE activity_id = 78";
+            rig.run(join, vec![]).await;
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        rig.count("SELECT COUNT(*) FROM activity WHERE status = 'open'")
+            .await
+    };
+
+    let (outcome, still_open) = tokio::join!(drawer.draw(BAG), joins_of_the_other);
+
+    assert_eq!(still_open, 2);
+    assert_eq!(outcome.unwrap(), DrawOutcome::Drawn);
     rig.end().await;
 }
 
@@ -470,7 +541,7 @@ async fn downstream_sees_whole_lists_and_never_an_older_round() {
 
     let rows: usize = rig.redis.hlen(&list).await.unwrap();
     assert_eq!(rows, 6);
-    let prize = luckybag::kernel::PrizeId(772);
+    let prize = PrizeId(772);
     let rows: usize = rig
         .redis
         .hlen(keys.win_list_of_prize(BAG, prize))
@@ -482,6 +553,13 @@ async fn downstream_sees_whole_lists_and_never_an_older_round() {
     assert!((10_700..=10_800).contains(&left), "{left}");
     let shown: String = rig.redis.get(keys.win_user(BAG, best)).await.unwrap();
     assert!(shown.contains("\"seat\":1"), "{shown}");
+
+    let (period, longer) = (keys.win_period(best), Some(Expiration::EX(20_000)));
+    let newer_win = rig.redis.set(&period, "newer", longer, None, false);
+    let () = newer_win.await.unwrap();
+    projection.project(BAG).await.unwrap();
+    let shown: String = rig.redis.get(&period).await.unwrap();
+    assert_eq!(shown, "newer");
 
     let newer = r#"{"round":2,"rows":0}"#;
     let () = rig.redis.hset(&list, vec![("-", newer)]).await.unwrap();
@@ -588,6 +666,11 @@ async fn winners_are_told_first_and_everybody_else_once() {
 async fn the_sweeper_draws_what_no_message_asked_for() {
     let rig = Rig::start().await;
     rig.run_the_stream();
+    // Its claims fail, and the others have their turn all the same.
+    let broken = ActivityId(78);
+    rig.given_bag(broken, -60_000, 0).await;
+    let spoil = "UPDATE activity SET draw_token = ~0 WHERE id = ?";
+    rig.run(spoil, vec![broken.into()]).await;
     rig.given_a_bag(-10, 8).await;
 
     assert_eq!(rig.drawer().begin_due(10).await.unwrap(), 1);

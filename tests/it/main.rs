@@ -10,6 +10,8 @@ mod api_rights;
 #[cfg(test)]
 mod broker;
 #[cfg(test)]
+mod command_line;
+#[cfg(test)]
 mod draw;
 #[cfg(test)]
 mod draw_crashes;
@@ -24,6 +26,8 @@ mod life_cycle;
 #[cfg(test)]
 mod outages;
 #[cfg(test)]
+mod processes;
+#[cfg(test)]
 mod proxy;
 #[cfg(test)]
 mod results;
@@ -31,5 +35,7 @@ mod results;
 mod selection;
 #[cfg(test)]
 mod stream;
+#[cfg(test)]
+mod tour;
 #[cfg(test)]
 mod whole;

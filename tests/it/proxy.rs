@@ -37,9 +37,13 @@ pub(crate) struct Proxy {
 impl Proxy {
     /// Listens on a free port of its own and forwards to `upstream`, such as `127.0.0.1:5672`.
     pub(crate) async fn start(upstream: impl Into<String>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0")
-            .await
-            .expect("a free loopback port");
+        let free = SocketAddr::from(([127, 0, 0, 1], 0));
+        Self::start_at(free, upstream).await
+    }
+
+    /// The same on an address that was chosen before.
+    pub(crate) async fn start_at(addr: SocketAddr, upstream: impl Into<String>) -> Self {
+        let listener = TcpListener::bind(addr).await.expect("a free loopback port");
         let addr = listener.local_addr().expect("the address just bound");
         let behaviour = watch::Sender::new(Behaviour::default());
         let cut = Arc::new(Mutex::new(CancellationToken::new()));
@@ -102,6 +106,18 @@ impl Drop for Proxy {
     }
 }
 
+/// A loopback address on which nobody listens.
+///
+/// It lies below the ports of outgoing connections, so none of these takes it in the meantime.
+pub(crate) fn free_address() -> SocketAddr {
+    loop {
+        let addr = SocketAddr::from(([127, 0, 0, 1], rand::random_range(20_000..32_000)));
+        if std::net::TcpListener::bind(addr).is_ok() {
+            return addr;
+        }
+    }
+}
+
 async fn accept(
     listener: TcpListener,
     upstream: String,
@@ -109,10 +125,11 @@ async fn accept(
     cut: Arc<Mutex<CancellationToken>>,
 ) {
     while let Ok((client, _)) = listener.accept().await {
+        // In this order: a refusal that comes in between still cuts this connection.
+        let cut = cut.lock().unwrap().clone();
         if behaviour.borrow().refusing {
             continue;
         }
-        let cut = cut.lock().unwrap().clone();
         let (upstream, behaviour) = (upstream.clone(), behaviour.clone());
         drop(spawn(async move {
             let Ok(server) = TcpStream::connect(&upstream).await else {

@@ -1,6 +1,6 @@
 //! What people hear of a draw: committed facts only, the same from everywhere, whatever Redis loses.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use fred::interfaces::{HashesInterface, KeysInterface, SortedSetsInterface};
 use futures_util::future::join_all;
@@ -14,6 +14,7 @@ use luckybag::{
 };
 use sea_orm::{ConnectionTrait, TransactionTrait};
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use crate::harness::{Api, Bag, BagSpec, Win, World, eventually};
 
@@ -450,7 +451,7 @@ async fn candidates(world: &World) -> CandidateService {
     use secrecy::ExposeSecret;
 
     let settings = world.settings();
-    let clock = std::sync::Arc::new(DatabaseClock::new(world.db.clone()));
+    let clock = Arc::new(DatabaseClock::new(world.db.clone()));
     clock.sample().await.expect("the time");
     CandidateService::new(CandidateDeps {
         db: world.db.clone(),
@@ -465,6 +466,7 @@ async fn candidates(world: &World) -> CandidateService {
         settings: settings.candidate,
         join: settings.join,
         partitions: settings.stream.partitions,
+        mysql_reads: Arc::new(Semaphore::new(8)),
     })
 }
 

@@ -19,6 +19,7 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 use sea_orm::{ConnectionTrait, Value};
 use secrecy::ExposeSecret;
 use serde_json::json;
+use tokio::sync::Semaphore;
 
 use crate::harness::{BagSpec, World};
 
@@ -232,6 +233,7 @@ async fn service(world: &World) -> CandidateService {
         settings: settings.candidate,
         join: settings.join,
         partitions: settings.stream.partitions,
+        mysql_reads: Arc::new(Semaphore::new(8)),
     })
 }
 

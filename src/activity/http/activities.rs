@@ -31,13 +31,13 @@ pub(super) fn actor(user_id: UserId) -> Actor {
     Actor::user(user_id, request_id)
 }
 
-/// The activity, if the caller may change it.
+/// The activity, if the caller may change it; to whoever may not even see it there is none.
 pub(super) async fn in_own_room(
     activities: &ActivityService,
     caller: &HostOrOperator,
     id: ActivityId,
 ) -> Result<Arc<ActivityDetail>, Problem> {
-    let detail = activities.detail(id).await?;
+    let detail = visible(activities, caller.principal(), id).await?;
     caller.may_act_in(detail.room_id)?;
     Ok(detail)
 }
@@ -59,16 +59,22 @@ pub(super) async fn show(
     activities: Data<ActivityService>,
     participants: Data<dyn CountParticipants>,
 ) -> Result<HttpResponse, Problem> {
-    let detail = activities.detail(id.0).await?;
-    if !may_see(viewer.principal(), &detail) {
-        return Err(ActivityError::NotFound(id.0).into());
-    }
+    let detail = visible(&activities, viewer.principal(), id.0).await?;
     let view = view_with_count(&detail, &activities, &participants).await?;
     Ok(HttpResponse::Ok().json(view))
 }
 
-fn may_see(caller: &Principal, detail: &ActivityDetail) -> bool {
-    detail.is_public() || caller.runs(detail.room_id)
+async fn visible(
+    activities: &ActivityService,
+    caller: &Principal,
+    id: ActivityId,
+) -> Result<Arc<ActivityDetail>, Problem> {
+    let detail = activities.detail(id).await?;
+    if detail.is_public() || caller.runs(detail.room_id) {
+        Ok(detail)
+    } else {
+        Err(ActivityError::NotFound(id).into())
+    }
 }
 
 async fn view_with_count<'a>(

@@ -1,6 +1,7 @@
 //! One small giveaway against a running service, told as it happens.
 
 mod client;
+mod crowd;
 mod story;
 
 use std::{

@@ -1,16 +1,15 @@
 //! What the demo plays.
 
 use std::{
-    collections::BTreeMap,
+    ops::RangeInclusive,
     time::{Duration, Instant},
 };
 
 use chrono::DateTime;
-use futures_util::{StreamExt, stream};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use super::{EverySecond, client::Client, tell};
+use super::{EverySecond, client::Client, crowd::Crowd, tell};
 use crate::{
     app::AppError,
     http::Role,
@@ -20,13 +19,8 @@ use crate::{
 const ROOM: RoomId = RoomId(8001);
 const HOST: UserId = UserId(42);
 const OPERATOR: UserId = UserId(1);
-const FIRST_VIEWER: u64 = 1_000_000;
-const VIEWER_COUNT: u64 = 3_000;
-const REPEATED_COUNT: u64 = 300;
-const LATE_COUNT: u64 = 50;
+pub(super) const PRIZE_COUNT: u64 = 10;
 const COUNTDOWN_SECS: u64 = 15;
-/// Requests on their way at once.
-const CONCURRENCY: usize = 64;
 const POLL: Duration = Duration::from_millis(100);
 /// A join is settled, and a due bag drawn, long before this.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -34,11 +28,15 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// One giveaway from its draft to its winners.
 pub(super) struct Story {
     client: Client,
+    crowd: Crowd,
 }
 
 impl Story {
     pub(super) fn new(client: Client) -> Self {
-        Self { client }
+        Self {
+            crowd: Crowd::new(client.clone()),
+            client,
+        }
     }
 
     pub(super) async fn tell(&self) -> Result<(), AppError> {
@@ -46,11 +44,11 @@ impl Story {
         let operator = self.client.token(OPERATOR, Role::Operator, &[])?;
 
         let bag = self.open_a_bag(&host, &operator).await?;
-        self.join_all(&bag).await?;
-        self.watch_the_count(&bag, &host).await?;
+        let expected = self.crowd.join_all(&bag).await?;
+        self.watch_the_count(&bag, &host, &expected).await?;
         self.wait_for_the_draw(&bag, &host).await?;
-        self.join_too_late(&bag).await?;
-        self.ask_for_results(&bag).await?;
+        self.crowd.join_too_late(&bag).await?;
+        self.crowd.ask_for_results(&bag).await?;
         self.show_the_winners(&bag, &operator).await
     }
 
@@ -60,7 +58,7 @@ impl Story {
             "title": "Friday bag",
             "prizes": [
                 { "name": "Headphones", "kind": "physical", "quantity": 1 },
-                { "name": "Coupon", "kind": "virtual", "quantity": 9 },
+                { "name": "Coupon", "kind": "virtual", "quantity": PRIZE_COUNT - 1 },
             ],
             "countdownSeconds": COUNTDOWN_SECS,
         });
@@ -70,80 +68,60 @@ impl Story {
             .await?;
         let activity = answer.expect(StatusCode::CREATED, "creating the bag")?;
         let bag = text(&activity, "id")?;
-        for (token, action) in [(host, "submit"), (operator, "approve"), (host, "open")] {
-            let path = format!("/v1/activities/{bag}/{action}");
-            let answer = self.client.post(token, &path, None).await?;
-            let activity = answer.expect(StatusCode::OK, action)?;
-            tell(format!("  {action:<8} -> {}", text(&activity, "status")?))?;
-        }
         tell(format!(
-            "  host {HOST} opened bag {bag} in room {ROOM}: 10 prizes, draw in {COUNTDOWN_SECS} s"
+            "  host {HOST} drafts bag {bag} for room {ROOM}: 1 × Headphones, {} × Coupon",
+            PRIZE_COUNT - 1
         ))?;
+        let mut status = self.step(&bag, host, "submit", "host submits it").await?;
+        if status == "in_review" {
+            let told = "operator approves it";
+            status = self.step(&bag, operator, "approve", told).await?;
+        }
+        if status == "ready" {
+            self.step(&bag, host, "open", "host opens it").await?;
+        }
+        tell(format!("  the draw is in {COUNTDOWN_SECS} s"))?;
         Ok(bag)
     }
 
-    async fn join_all(&self, bag: &str) -> Result<(), AppError> {
-        let repeated = FIRST_VIEWER..FIRST_VIEWER + REPEATED_COUNT;
-        let everybody = (FIRST_VIEWER..FIRST_VIEWER + VIEWER_COUNT).chain(repeated);
-        let started = Instant::now();
-        let answers = self.join(bag, everybody).await?;
-        tell(format!(
-            "  {VIEWER_COUNT} viewers joined, {REPEATED_COUNT} of them twice, in {:.1} s: {}",
-            started.elapsed().as_secs_f64(),
-            describe(&answers)
-        ))
-    }
-
-    /// Joins with each of the viewers and counts the answers.
-    async fn join(
+    /// Moves the bag on and answers its new status.
+    async fn step(
         &self,
         bag: &str,
-        viewers: impl Iterator<Item = u64>,
-    ) -> Result<BTreeMap<String, u64>, AppError> {
-        let path = format!("/v1/activities/{bag}/join");
-        let mut joins = stream::iter(viewers)
-            .map(|viewer| {
-                let path = &path;
-                async move {
-                    let token = self.client.token(UserId(viewer), Role::Viewer, &[])?;
-                    self.client.post(&token, path, None).await
-                }
-            })
-            .buffer_unordered(CONCURRENCY);
-        let mut answers = BTreeMap::new();
-        let mut every_second = EverySecond::new();
-        while let Some(answer) = joins.next().await {
-            let answer = answer?;
-            let code = answer.body["code"]
-                .as_str()
-                .or(answer.body["status"].as_str());
-            let name = format!("{} {}", answer.status.as_u16(), code.unwrap_or_default());
-            *answers.entry(name).or_insert(0) += 1;
-            if every_second.is_due() {
-                tell(format!("    … {}", describe(&answers)))?;
-            }
-        }
-        Ok(answers)
+        token: &str,
+        action: &str,
+        told: &str,
+    ) -> Result<String, AppError> {
+        let path = format!("/v1/activities/{bag}/{action}");
+        let answer = self.client.post(token, &path, None).await?;
+        let status = text(&answer.expect(StatusCode::OK, action)?, "status")?;
+        tell(format!("  {told}: {}", status.replace('_', " ")))?;
+        Ok(status)
     }
 
     /// Until everybody who was accepted has also been counted, once.
-    async fn watch_the_count(&self, bag: &str, host: &str) -> Result<(), AppError> {
+    async fn watch_the_count(
+        &self,
+        bag: &str,
+        host: &str,
+        expected: &RangeInclusive<usize>,
+    ) -> Result<(), AppError> {
         let started = Instant::now();
         let mut every_second = EverySecond::new();
         loop {
-            let participants = self.detail(bag, host).await?["participants"]
-                .as_u64()
-                .unwrap_or(0);
-            if participants == VIEWER_COUNT {
-                return tell(format!("  {participants} participants, each counted once"));
+            let shown = &self.detail(bag, host).await?["participants"];
+            let participants = shown.as_u64().and_then(|count| usize::try_from(count).ok());
+            if participants.is_some_and(|participants| expected.contains(&participants)) {
+                return tell(format!("  {shown} participants, each counted once"));
             }
-            if participants > VIEWER_COUNT || started.elapsed() > PATIENCE {
+            if participants > Some(*expected.end()) || started.elapsed() > PATIENCE {
                 return Err(AppError::Demo(format!(
-                    "{participants} participants, {VIEWER_COUNT} joined"
+                    "the bag shows {shown} participants, but {} have joined",
+                    expected.start()
                 )));
             }
             if every_second.is_due() {
-                tell(format!("    … {participants} participants"))?;
+                tell(format!("    … {shown} participants"))?;
             }
             tokio::time::sleep(POLL).await;
         }
@@ -175,44 +153,6 @@ impl Story {
         }
     }
 
-    async fn join_too_late(&self, bag: &str) -> Result<(), AppError> {
-        let first = FIRST_VIEWER + VIEWER_COUNT;
-        let answers = self.join(bag, first..first + LATE_COUNT).await?;
-        tell(format!(
-            "  {LATE_COUNT} viewers came too late: {}",
-            describe(&answers)
-        ))
-    }
-
-    /// Everybody asks for the result.
-    async fn ask_for_results(&self, bag: &str) -> Result<(), AppError> {
-        let path = format!("/v1/activities/{bag}/result");
-        let mut asking = stream::iter(FIRST_VIEWER..FIRST_VIEWER + VIEWER_COUNT)
-            .map(|viewer| {
-                let path = &path;
-                async move {
-                    let token = self.client.token(UserId(viewer), Role::Viewer, &[])?;
-                    self.client.get(&token, path).await
-                }
-            })
-            .buffer_unordered(CONCURRENCY);
-        let mut results: BTreeMap<String, u64> = BTreeMap::new();
-        while let Some(answer) = asking.next().await {
-            let result = answer?.expect(StatusCode::OK, "asking for the result")?;
-            *results.entry(text(&result, "result")?).or_insert(0) += 1;
-        }
-        tell(format!(
-            "  {VIEWER_COUNT} viewers asked for their result: {}",
-            describe(&results)
-        ))?;
-        if results.get("won") == Some(&10) && results.len() == 2 {
-            return Ok(());
-        }
-        Err(AppError::Demo(
-            "10 viewers should have won, the others not".to_owned(),
-        ))
-    }
-
     async fn show_the_winners(&self, bag: &str, operator: &str) -> Result<(), AppError> {
         let path = format!("/v1/activities/{bag}/winners");
         let answer = self.client.get(operator, &path).await?;
@@ -221,7 +161,7 @@ impl Story {
         for winner in page["items"].as_array().into_iter().flatten() {
             tell(format!(
                 "    seat {:>2}  viewer {}  {}  (score {})",
-                winner["seat"],
+                winner["seat"].to_string(),
                 text(winner, "userId")?,
                 text(&winner["prize"], "name")?,
                 winner["score"]
@@ -239,15 +179,7 @@ impl Story {
     }
 }
 
-fn describe(counts: &BTreeMap<String, u64>) -> String {
-    let parts: Vec<_> = counts
-        .iter()
-        .map(|(name, count)| format!("{count} × {name}"))
-        .collect();
-    parts.join(", ")
-}
-
-fn text(value: &Value, field: &str) -> Result<String, AppError> {
+pub(super) fn text(value: &Value, field: &str) -> Result<String, AppError> {
     value[field]
         .as_str()
         .map(ToOwned::to_owned)

@@ -15,7 +15,7 @@ use crate::{
         CandidateService, PoolCount, UserRows,
         store::{self, Lock, ShardKey},
     },
-    infra::mysql::TransactionRetry,
+    infra::mysql::{TransactionRetry, within_limit},
     kernel::{UserId, step},
     telemetry::metrics,
     winners,
@@ -30,7 +30,7 @@ impl CandidateService {
     ) -> Result<Outcome, DbErr> {
         let mut retry = TransactionRetry::new();
         loop {
-            let error = match self.commit_once(partition, items).await {
+            let error = match within_limit(self.commit_once(partition, items)).await {
                 Ok(outcome) => return Ok(outcome),
                 Err(error) => error,
             };

@@ -12,17 +12,18 @@ use crate::{
         broker::{Outgoing, Queue, Target},
         outbox::{Event, EventKind},
     },
-    kernel::{ActivityId, Timestamp, UserId},
+    kernel::{ActivityId, Clock, SystemClock, Timestamp, UserId},
     telemetry::metrics,
 };
 
 const SCHEMA_VERSION: u32 = 1;
 
 impl CandidateService {
-    /// When something was told; decides nothing.
+    /// When something was told; decides nothing, so this machine's clock will do when the
+    /// database's is not known.
     pub(super) async fn event_time(&self) -> Timestamp {
         let now = self.shared.deps.clock.now().await;
-        now.map_or(Timestamp::UNIX_EPOCH, |now| now.at)
+        now.map_or_else(|_| SystemClock.now(), |now| now.at)
     }
 }
 

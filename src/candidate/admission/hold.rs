@@ -14,11 +14,11 @@ use super::{
 use crate::{
     activity::drawing,
     candidate::{BarrierPass, CandidateService, store},
-    infra::{broker::Outgoing, mysql::is_unavailable},
+    infra::{broker::Outgoing, mysql},
     kernel::step,
 };
 
-/// Tries of a batch that fails although `MySQL` answers, before it is split.
+/// Tries of a batch whose data `MySQL` refuses, before it is split.
 const TRIES: u32 = 3;
 
 /// A pause that doubles, and a warning only the first time.
@@ -105,7 +105,7 @@ impl CandidateService {
     ) -> Option<Vec<BarrierPass>> {
         let mut hold = Hold::new();
         loop {
-            match self.note_barriers(partition, passes).await {
+            match mysql::within_limit(self.note_barriers(partition, passes)).await {
                 Ok(unasked) => return Some(unasked),
                 Err(error) => hold.pause(&error, stop).await?,
             }
@@ -123,19 +123,20 @@ impl CandidateService {
         let mut unasked = Vec::new();
         for pass in passes {
             let state = drawing::find_state(self.db(), pass.activity_id).await?;
-            let last_token = state.map_or(0, |state| state.draw_token);
-            if (1..=last_token).contains(&pass.draw_token) {
-                asked_for.push(*pass);
-            } else {
+            let last_token = state.as_ref().map_or(0, |state| state.draw_token);
+            if !(1..=last_token).contains(&pass.draw_token) {
                 unasked.push(*pass);
+            } else if state.is_some_and(|state| state.pending_draw_at().is_some()) {
+                asked_for.push(*pass);
             }
+            // Else the draw is over, and nobody waits for its barriers.
         }
         store::insert_barriers(self.db(), partition, &asked_for).await?;
         Ok(unasked)
     }
 
-    /// Commits the items, in one transaction if possible; a batch that keeps failing is split until
-    /// the culprit is alone.
+    /// Commits the items, in one transaction if possible; a batch that keeps being refused is split
+    /// until the culprit is alone.
     async fn commit_in_parts(
         &self,
         partition: u16,
@@ -157,7 +158,7 @@ impl CandidateService {
         Some(outcome)
     }
 
-    /// Holds the items while `MySQL` is down; an error is one of the items themselves.
+    /// Holds the items while `MySQL` does not work; an error is one of the items themselves.
     async fn commit_held(
         &self,
         partition: u16,
@@ -171,7 +172,7 @@ impl CandidateService {
                 Ok(outcome) => return Some(Ok(outcome)),
                 Err(error) => error,
             };
-            if !is_unavailable(&error) {
+            if mysql::is_bad_data(&error) {
                 tries_left -= 1;
             }
             if tries_left == 0 {

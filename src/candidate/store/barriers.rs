@@ -54,3 +54,14 @@ pub(in crate::candidate) async fn list_barriers(
     .await?;
     Ok(found.into_iter().map(|row| row.stream_partition).collect())
 }
+
+/// Forgets the barriers of all attempts to draw an activity: in the transaction of the draw, after
+/// which there are no others.
+pub async fn forget_barriers(conn: &impl ConnectionTrait, id: ActivityId) -> Result<(), DbErr> {
+    conn.execute_raw(sql(
+        "DELETE FROM stream_barrier WHERE activity_id = ?",
+        [id.into()],
+    ))
+    .await
+    .map(|_| ())
+}

@@ -9,8 +9,9 @@ mod pool_counts;
 
 use std::collections::BTreeMap;
 
-use sea_orm::{ConnectionTrait, DbErr, Value};
+use sea_orm::{ConnectionTrait, DbErr};
 
+pub use barriers::forget_barriers;
 pub(super) use barriers::{insert_barriers, list_barriers};
 pub(super) use events::{CompletionRow, PresenceRow, insert_completions, upsert_presence};
 pub(super) use filters::{
@@ -21,7 +22,10 @@ pub use pool_counts::PoolCount;
 pub(super) use pool_counts::{ShardKey, progress, raise_pool_counts, read_pool_counts};
 
 use super::UserRows;
-use crate::kernel::{ActivityId, UserId};
+use crate::{
+    infra::mysql::in_list,
+    kernel::{ActivityId, UserId},
+};
 
 /// Rows of one INSERT: larger ones gain nothing.
 const INSERT_ROWS: usize = 500;
@@ -62,22 +66,4 @@ pub(super) async fn read_rows(
         events::fill_completions(conn, activity_id, chunk, &mut rows).await?;
     }
     Ok(rows)
-}
-
-/// `(?, …)` for the items, whose values go to the end of `values`.
-///
-/// The length is rounded up to a power of two by repeating the last item: each length is a
-/// statement of its own for the server, and only so many stay prepared.
-fn in_list<T: Clone + Into<Value>>(items: &[T], values: &mut Vec<Value>) -> String {
-    let padded_len = items.len().next_power_of_two();
-    let padding = items.last().into_iter().cycle();
-    values.extend(
-        items
-            .iter()
-            .chain(padding)
-            .take(padded_len)
-            .cloned()
-            .map(Into::into),
-    );
-    crate::infra::mysql::placeholders(1, padded_len)
 }

@@ -8,7 +8,7 @@ use super::INSERT_ROWS;
 use crate::{
     candidate::{LateReason, Participation, RejectReason, Verdict},
     infra::{
-        mysql::{placeholders, sql},
+        mysql::{in_list, placeholders, sql},
         redis::Shard,
     },
     kernel::ActivityId,
@@ -165,14 +165,20 @@ pub(in crate::candidate) async fn read_pool_counts(
     Ok(counts)
 }
 
-/// A number that grows whenever anything of the activity is committed.
+/// A number that grows whenever anything of these activities is committed.
 pub(in crate::candidate) async fn progress(
     conn: &impl ConnectionTrait,
-    activity_id: ActivityId,
+    activities: &[ActivityId],
 ) -> Result<u64, DbErr> {
-    let mut total = PoolCount::default();
-    for count in read_pool_counts(conn, activity_id).await?.into_values() {
-        total += count;
+    if activities.is_empty() {
+        return Ok(0);
     }
-    Ok(total.values().iter().sum())
+    let mut values = Vec::new();
+    let list = in_list(activities, &mut values);
+    let text = format!(
+        "SELECT CAST(COALESCE(SUM({}), 0) AS UNSIGNED) FROM pool_count WHERE activity_id IN {list}",
+        COLUMNS.join(" + ")
+    );
+    let row = conn.query_one_raw(sql(text, values)).await?;
+    row.map_or(Ok(0), |row| row.try_get_by_index(0))
 }

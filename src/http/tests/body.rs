@@ -43,20 +43,10 @@ async fn join(body: OptionalBody<Join>) -> String {
     body.0.device_id.unwrap_or_else(|| "none".to_owned())
 }
 
-#[derive(Debug, Deserialize)]
-struct Import {
-    ids: Vec<u64>,
-}
-
-async fn import(body: BatchBody<Import>) -> String {
-    body.0.ids.len().to_string()
-}
-
 fn routes(config: &mut web::ServiceConfig) {
     config
         .service(Endpoint::new("/bags").post(create))
-        .service(Endpoint::new("/join").post(join))
-        .service(Endpoint::new("/import").post(import));
+        .service(Endpoint::new("/join").post(join));
 }
 
 fn post(uri: &str, body: impl Into<web::Bytes>) -> test::TestRequest {
@@ -181,15 +171,6 @@ async fn a_body_above_its_limit_is_answered_413() {
         let problem = send(&app, post(uri, long(bytes))).await.problem(413).await;
         assert_eq!(problem["code"], "body_too_large");
     }
-    let many = format!(r#"{{"ids": [{}1]}}"#, "1,".repeat(100_000));
-    assert_eq!(
-        send(&app, post("/import", many)).await.status,
-        StatusCode::OK
-    );
-    send(&app, post("/import", long(1 << 20)))
-        .await
-        .problem(413)
-        .await;
 }
 
 #[actix_web::test]

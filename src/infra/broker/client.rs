@@ -98,8 +98,8 @@ impl Broker {
     /// Stop it after the consumers: they need it to move bad messages away.
     pub async fn run(&self, stop: CancellationToken) {
         let mut backoff = Backoff::new();
-        while !stop.is_cancelled() {
-            match self.connect().await {
+        while let Some(connected) = stop.run_until_cancelled(self.connect()).await {
+            match connected {
                 Ok(line) => {
                     backoff.connected();
                     tracing::info!("broker connected");

@@ -23,7 +23,7 @@ use super::{
 };
 
 /// Most deliveries that an [`OrderedHandler`] is given at once.
-pub const MAX_RUN: usize = 16;
+const MAX_RUN: usize = 16;
 
 /// How many messages of a partition wait in the process.
 const ORDERED_PREFETCH: u16 = 64;

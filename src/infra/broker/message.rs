@@ -61,8 +61,6 @@ pub struct Delivery {
     pub message_id: Option<String>,
     /// What it is: the AMQP property `type`.
     pub kind: Option<String>,
-    /// How often it has come back unsettled; 0 the first time.
-    pub delivery_count: u64,
 }
 
 /// What becomes of a delivery.
@@ -179,9 +177,6 @@ impl Delivery {
             redelivered: delivery.redelivered,
             message_id: properties.message_id().as_ref().map(ToString::to_string),
             kind: properties.kind().as_ref().map(ToString::to_string),
-            delivery_count: header(properties, "x-delivery-count")
-                .and_then(whole_number)
-                .unwrap_or(0),
         }
     }
 }
@@ -195,19 +190,6 @@ pub(super) fn header<'a>(properties: &'a BasicProperties, name: &str) -> Option<
 pub(super) fn as_text(value: &AMQPValue) -> Option<String> {
     let long = value.as_long_string().map(ToString::to_string);
     long.or_else(|| value.as_short_string().map(ToString::to_string))
-}
-
-/// A header's value as a count; brokers differ in the width they send.
-fn whole_number(value: &AMQPValue) -> Option<u64> {
-    value
-        .as_long_long_int()
-        .or_else(|| value.as_long_int().map(i64::from))
-        .or_else(|| value.as_long_uint().map(i64::from))
-        .or_else(|| value.as_short_int().map(i64::from))
-        .or_else(|| value.as_short_uint().map(i64::from))
-        .or_else(|| value.as_short_short_int().map(i64::from))
-        .or_else(|| value.as_short_short_uint().map(i64::from))
-        .and_then(|number| u64::try_from(number).ok())
 }
 
 /// The text as a header's value, cut to a sane length.
@@ -258,7 +240,6 @@ mod tests {
             redelivered: true,
             message_id: Some("m-1".into()),
             kind: Some("join.v1".into()),
-            delivery_count: 3,
         };
 
         let dead = Envelope::dead(&delivery, "not JSON", Queue::Stream(0), &topology);

@@ -11,7 +11,7 @@ mod publisher;
 mod topology;
 
 pub use client::{Broker, BrokerOptions};
-pub use consumer::{Handler, MAX_RUN, OrderedHandler};
+pub use consumer::{Handler, OrderedHandler};
 pub use dead_letters::DeadLetter;
 pub use error::{BrokerError, PublishError};
 pub use message::{Delivery, Outgoing, Verdict};

@@ -12,7 +12,7 @@ pub use limit::within_limit;
 pub use meta::settle_fact;
 pub use migrate::{MigrateError, migrate};
 pub use pool::{MySqlOptions, connect_lazy, is_galera, ping};
-pub use retry::{TransactionRetry, is_unavailable};
+pub use retry::{TransactionRetry, is_bad_data, is_unavailable};
 
 use sea_orm::{DbBackend, Statement, Value};
 
@@ -28,4 +28,35 @@ where
 pub fn placeholders(rows: usize, columns: usize) -> String {
     let row = format!("({})", vec!["?"; columns].join(", "));
     vec![row; rows].join(", ")
+}
+
+/// `(?, …)` for the items, whose values go to the end of `values`.
+///
+/// The length is rounded up to a power of two by repeating the last item: each length is a
+/// statement of its own for the server, and only so many stay prepared.
+pub fn in_list<T: Clone + Into<Value>>(items: &[T], values: &mut Vec<Value>) -> String {
+    let padded_len = items.len().next_power_of_two();
+    let padding = items.last().into_iter().cycle();
+    values.extend(
+        items
+            .iter()
+            .chain(padding)
+            .take(padded_len)
+            .cloned()
+            .map(Into::into),
+    );
+    placeholders(1, padded_len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_have_few_different_lengths() {
+        let mut values = vec![Value::from(7_u64)];
+
+        assert_eq!(in_list(&[1_u64, 2, 3], &mut values), "(?, ?, ?, ?)");
+        assert_eq!(values, [7_u64, 1, 2, 3, 3].map(Value::from));
+    }
 }

@@ -10,6 +10,21 @@ const DUPLICATE_KEY: u16 = 1062;
 const LOCK_WAIT_TIMEOUT: u16 = 1205;
 const DEADLOCK: u16 = 1213;
 
+/// Refusals of a value: null, a duplicate key that stays, not of its column's type, out of range,
+/// too long, no such parent row, against a check (`MySQL`, `MariaDB`).
+const BAD_DATA: [u16; 10] = [
+    1048,
+    DUPLICATE_KEY,
+    1264,
+    1265,
+    1292,
+    1366,
+    1406,
+    1452,
+    3819,
+    4025,
+];
+
 /// Runs a transaction again after a deadlock, a lock time-out or a duplicate key.
 ///
 /// The caller drops its transaction, asks [`TransactionRetry::again`], and starts over from its
@@ -78,6 +93,25 @@ pub fn is_unavailable(error: &DbErr) -> bool {
                     | sqlx::Error::WorkerCrashed
             )
         })
+}
+
+/// Whether the statement was refused for the values in it, or a stored row cannot be read: the same
+/// work fails again, however healthy the server is.
+///
+/// Everything else may pass: a full table, a missing grant, a server that moves or is set up wrongly.
+pub fn is_bad_data(error: &DbErr) -> bool {
+    match error {
+        DbErr::Type(_) | DbErr::Json(_) | DbErr::TryIntoErr { .. } => true,
+        _ => match sqlx_error(error) {
+            Some(
+                sqlx::Error::Encode(_) | sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. },
+            ) => true,
+            Some(sqlx::Error::Database(_)) => {
+                server_error_number(error).is_some_and(|number| BAD_DATA.contains(&number))
+            }
+            _ => false,
+        },
+    }
 }
 
 fn sqlx_error(error: &DbErr) -> Option<&sqlx::Error> {

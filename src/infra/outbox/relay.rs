@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, error::Error, sync::Arc, time::Duration};
 
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::{StreamExt, future::BoxFuture, stream};
 use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr, TransactionTrait};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -15,7 +15,7 @@ use super::{
 use crate::{
     infra::{
         broker::{Broker, Outgoing},
-        mysql::DatabaseClock,
+        mysql::{DatabaseClock, within_limit},
     },
     kernel::ActivityId,
 };
@@ -65,8 +65,10 @@ struct Outcome {
 
 impl Relay {
     const BATCH: u32 = 100;
-    /// How long a claim lasts: longer than one batch can take.
-    const CLAIM: Duration = Duration::from_secs(15);
+    /// How long a claim lasts: longer than a batch takes while the servers answer.
+    const CLAIM: Duration = Duration::from_mins(1);
+    /// Projections that are worked on at once.
+    const PROJECTIONS: usize = 8;
     const FIRST_PAUSE: Duration = Duration::from_millis(200);
     const LONGEST_PAUSE: Duration = Duration::from_secs(5);
     /// How often to look without having been woken.
@@ -97,6 +99,7 @@ impl Relay {
     /// Works until `stop`, and once more after it so that little is left for the others.
     pub async fn run(&self, stop: CancellationToken) {
         loop {
+            let is_last = stop.is_cancelled();
             let worked = match self.tick().await {
                 Ok(count) => count > 0,
                 Err(error) => {
@@ -104,7 +107,7 @@ impl Relay {
                     false
                 }
             };
-            if stop.is_cancelled() {
+            if is_last {
                 return;
             }
             if !worked {
@@ -119,7 +122,7 @@ impl Relay {
 
     /// Works off one batch of due rows; answers how many were done.
     pub async fn tick(&self) -> Result<usize, DbErr> {
-        let rows = self.claim().await?;
+        let rows = within_limit(self.claim()).await?;
         if rows.is_empty() {
             return Ok(0);
         }
@@ -130,7 +133,7 @@ impl Relay {
             .map(|o| o.row.id)
             .collect();
         if !done.is_empty() {
-            store::delete(&self.db, &done).await?;
+            within_limit(store::delete(&self.db, &done)).await?;
         }
         for outcome in &outcomes {
             if let Err(error) = &outcome.result {
@@ -192,7 +195,10 @@ impl Relay {
                 }),
             }
         }
-        let (sent, projected) = tokio::join!(self.publish(publishes), join_all(projections));
+        let projected = stream::iter(projections)
+            .buffer_unordered(Self::PROJECTIONS)
+            .collect::<Vec<_>>();
+        let (sent, projected) = tokio::join!(self.publish(publishes), projected);
         outcomes.extend(sent);
         outcomes.extend(projected);
         outcomes
@@ -212,7 +218,7 @@ impl Relay {
 
     async fn project(&self, row: ClaimedRow, what: String, activity_id: ActivityId) -> Outcome {
         let result = match self.projections.get(what.as_str()) {
-            Some(projection) => projection.project(activity_id).await,
+            Some(projection) => within_limit(projection.project(activity_id)).await,
             None => Err(format!("this process has no projection named {what}").into()),
         };
         Outcome { row, result }
@@ -241,6 +247,6 @@ impl Relay {
         let pause = Self::FIRST_PAUSE
             .saturating_mul(1 << row.attempts.min(8))
             .min(Self::LONGEST_PAUSE);
-        store::postpone(&self.db, &[row.id], pause).await
+        within_limit(store::postpone(&self.db, &[row.id], pause)).await
     }
 }

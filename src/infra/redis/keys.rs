@@ -139,7 +139,8 @@ impl Keys {
         format!("{}:win:user:{id}:{user}", self.namespace)
     }
 
-    /// String: one process is refilling the cache entry `key`. Lives 3 s.
+    /// String: one process is refilling the cache entry `key`. Lives 3 s; 10 s for a pool, which its
+    /// first shard stands for.
     pub fn mutex(&self, key: &str) -> String {
         format!("{}:mutex:{key}", self.namespace)
     }

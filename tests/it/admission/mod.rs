@@ -307,7 +307,7 @@ async fn a_barrier_counts_on_its_first_delivery_and_after_everything_before_it()
             .unwrap()
             .is_empty()
     );
-    assert!(rig.candidates.admitted_total(BAG).await.unwrap() > 0);
+    assert!(rig.candidates.admitted_total().await.unwrap() > 0);
     rig.end().await;
 }
 
@@ -431,7 +431,13 @@ async fn a_pool_that_was_tampered_with_changes_no_winner() {
 
     let () = rig.redis.zrem(&pool, best.to_string()).await.unwrap();
     rig.assert_selects(SelectionPath::Exact).await;
-    rig.candidates.rebuild(BAG).await.unwrap();
+    // While another process is at it, this one leaves the pool alone.
+    let claim = rig.keys().mutex(&rig.keys().candidate(BAG, Shard::of(0)));
+    let () = rig.redis.set(&claim, "1", None, None, false).await.unwrap();
+    assert_eq!(rig.candidates.rebuild(BAG).await.unwrap(), None);
+    rig.assert_selects(SelectionPath::Exact).await;
+    let () = rig.redis.del(&claim).await.unwrap();
+    assert_eq!(rig.candidates.rebuild(BAG).await.unwrap(), Some(200));
     rig.assert_selects(SelectionPath::Fast).await;
 
     let () = rig
@@ -556,6 +562,27 @@ async fn a_pool_that_lost_everything_is_filled_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_of_readers_keeps_neither_the_stream_nor_the_draw_from_mysql() {
+    let rig = Rig::start(Bag::default()).await;
+    rig.handle(vec![rig.joins(1..=10)]).await;
+    let crowd = rig.mysql_reads.acquire_many(8).await.unwrap();
+    let stranger = || rig.candidates.participant(BAG, UserId(99));
+
+    let refused = stranger().await.unwrap_err();
+    assert_eq!(refused.to_string(), "too many reads of MySQL wait already");
+    // Redis has this one.
+    assert_eq!(rig.verdict(1).await, JoinVerdict::Joined);
+    rig.handle(vec![rig.joins(11..=20)]).await;
+    rig.assert_selects(SelectionPath::Fast).await;
+
+    drop(crowd);
+    assert_eq!(stranger().await.unwrap(), None);
+    rig.handle(vec![rig.joins(99..=99)]).await;
+    assert_eq!(rig.verdict(99).await, JoinVerdict::Joined);
+    rig.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn without_mysql_the_stream_is_held_and_then_goes_on() {
     let rig = Rig::start(Bag::default()).await;
     let url = env("LUCKYBAG__MYSQL__URL");
@@ -569,7 +596,14 @@ async fn without_mysql_the_stream_is_held_and_then_goes_on() {
     .unwrap();
     let clock = Arc::new(DatabaseClock::new(rig.db.clone()));
     let settings = Settings::load().unwrap();
-    let candidates = service(&settings, &through_proxy, &rig.redis, &rig.broker, &clock);
+    let candidates = service(
+        &settings,
+        &through_proxy,
+        &rig.redis,
+        &rig.broker,
+        &clock,
+        &rig.mysql_reads,
+    );
     let consumer = StreamConsumer::new(candidates, 0, rig.stop.clone());
     let pass = BarrierPass {
         activity_id: BAG,

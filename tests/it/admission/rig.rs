@@ -21,6 +21,7 @@ use luckybag::{
     settings::Settings,
 };
 use sea_orm::{ConnectionTrait, DatabaseConnection};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
@@ -39,6 +40,8 @@ pub(super) struct Rig {
     pub(super) stop: CancellationToken,
     pub(super) supervisor: Supervisor,
     pub(super) opened_at: Timestamp,
+    /// All 8 turns of those who read MySQL.
+    pub(super) mysql_reads: Arc<Semaphore>,
 }
 
 /// What a test changes about the bag; the rest is the same for all.
@@ -85,7 +88,8 @@ impl Rig {
         });
         let clock = Arc::new(DatabaseClock::new(db.clone()));
         clock.sample().await.unwrap();
-        let candidates = service(&settings, &db, &redis, &broker, &clock);
+        let mysql_reads = Arc::new(Semaphore::new(8));
+        let candidates = service(&settings, &db, &redis, &broker, &clock, &mysql_reads);
         let supervisor = Supervisor::default();
         let (running, stop) = (broker.clone(), supervisor.stop_token());
         supervisor.spawn("broker", async move { running.run(stop).await });
@@ -101,6 +105,7 @@ impl Rig {
             stop,
             supervisor,
             opened_at: clock.now().await.unwrap().at,
+            mysql_reads,
         };
         rig.given(bag).await;
         rig
@@ -285,6 +290,7 @@ pub(super) fn service(
     redis: &Redis,
     broker: &Broker,
     clock: &Arc<DatabaseClock>,
+    mysql_reads: &Arc<Semaphore>,
 ) -> CandidateService {
     CandidateService::new(CandidateDeps {
         db: db.clone(),
@@ -294,6 +300,7 @@ pub(super) fn service(
         settings: settings.candidate.clone(),
         join: settings.join.clone(),
         partitions: 1,
+        mysql_reads: Arc::clone(mysql_reads),
     })
 }
 
@@ -330,14 +337,12 @@ pub(super) fn first_delivery(message: StreamMessage) -> Delivery {
         redelivered: false,
         message_id: Some(sent.message_id),
         kind: Some(sent.kind.to_owned()),
-        delivery_count: 0,
     }
 }
 
 pub(super) fn again(delivery: &Delivery) -> Delivery {
     Delivery {
         redelivered: true,
-        delivery_count: delivery.delivery_count + 1,
         ..delivery.clone()
     }
 }

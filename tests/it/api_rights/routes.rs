@@ -126,6 +126,8 @@ async fn check_other_room(api: &Api, draft: &str) {
     listed.expect_problem(403, "forbidden");
 
     api.get(&api.host_of(ROOM), draft).await.expect(200);
+    let submitted = api.post(&other, &format!("{draft}/submit"), None).await;
+    submitted.expect_problem(404, "activity_not_found");
     for token in [api.viewer(5), other] {
         let shown = api.get(&token, draft).await;
         shown.expect_problem(404, "activity_not_found");

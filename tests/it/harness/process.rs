@@ -15,6 +15,8 @@ use super::eventually;
 pub(crate) struct Process {
     child: Mutex<Child>,
     log: PathBuf,
+    /// Which of its servers has health and metrics.
+    health: &'static str,
 }
 
 impl Process {
@@ -35,22 +37,36 @@ impl Process {
             .stderr(file)
             .spawn()
             .expect("the service starts");
+        let has_ops = changes.iter().any(|(key, _)| *key == "SERVER__OPS_BIND");
         Self {
             child: Mutex::new(child),
             log,
+            health: if has_ops { "ops" } else { "api" },
         }
     }
 
     /// Where it listens: it was told port 0 and logs the one it got.
     pub(crate) async fn url(&self) -> String {
+        self.url_of("api").await
+    }
+
+    /// Where health and metrics are.
+    pub(crate) async fn health_url(&self) -> String {
+        self.url_of(self.health).await
+    }
+
+    async fn url_of(&self, server: &str) -> String {
         eventually("the address in the log", async || {
             self.assert_running();
             self.log_lines()
                 .iter()
-                .find(|line| line.contains("listening"))
-                .and_then(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-                .and_then(|line| find_text(&line, "server.address"))
-                .map(|address| format!("http://{address}"))
+                .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+                .find(|line| line["message"] == "listening" && line["server"] == server)
+                .and_then(|line| {
+                    line["server.address"]
+                        .as_str()
+                        .map(|to| format!("http://{to}"))
+                })
                 .ok_or("not listening")
         })
         .await
@@ -58,7 +74,7 @@ impl Process {
 
     /// Waits for `/readyz`.
     pub(crate) async fn ready(&self) {
-        let url = format!("{}/readyz", self.url().await);
+        let url = format!("{}/readyz", self.health_url().await);
         eventually("the service to be ready", async || {
             self.assert_running();
             let answer = reqwest::get(&url)
@@ -93,7 +109,8 @@ impl Process {
         BufReader::new(file).lines().map_while(Result::ok).collect()
     }
 
-    fn log_tail(&self) -> String {
+    /// The end of what it has logged.
+    pub(crate) fn log_tail(&self) -> String {
         let lines = self.log_lines();
         lines[lines.len().saturating_sub(20)..].join("\n")
     }
@@ -144,6 +161,7 @@ impl Drop for Process {
         // A process that has ended already cannot be killed, which is as well.
         drop(child.kill());
         drop(child.wait());
+        #[expect(clippy::print_stderr, reason = "shown with the failure")]
         if std::thread::panicking() {
             eprintln!("--- log of the service\n{}", self.log_tail());
         }
@@ -157,20 +175,6 @@ fn variable_name(key: &str) -> String {
         key.to_owned()
     } else {
         format!("LUCKYBAG__{key}")
-    }
-}
-
-fn find_text(value: &serde_json::Value, field: &str) -> Option<String> {
-    match value {
-        serde_json::Value::Object(object) => object
-            .get(field)
-            .and_then(|found| found.as_str().map(ToOwned::to_owned))
-            .or_else(|| object.values().find_map(|inner| find_text(inner, field))),
-        serde_json::Value::Null
-        | serde_json::Value::Bool(_)
-        | serde_json::Value::Number(_)
-        | serde_json::Value::String(_)
-        | serde_json::Value::Array(_) => None,
     }
 }
 

@@ -38,6 +38,13 @@ fn variable(name: &str) -> String {
 impl World {
     /// An empty world; its schema is brought up to date.
     pub(crate) async fn new() -> Self {
+        let world = Self::without_schema().await;
+        mysql::migrate(&world.db).await.expect("migrating");
+        world
+    }
+
+    /// A world with a database that holds no table yet.
+    pub(crate) async fn without_schema() -> Self {
         let namespace = format!("t{:012x}", rand::random::<u64>() & 0xffff_ffff_ffff);
         let shared_url = variable("LUCKYBAG__MYSQL__URL");
         let shared = connect(&shared_url);
@@ -54,7 +61,6 @@ impl World {
             .expect("mysql.url names a database");
         let mysql_url = format!("{server}/{namespace}");
         let db = connect(&mysql_url);
-        mysql::migrate(&db).await.expect("migrating");
         let redis_url = variable("LUCKYBAG__REDIS__URL");
         let redis = Redis::connect(&RedisOptions {
             url: &redis_url,

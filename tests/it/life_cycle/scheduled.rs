@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use luckybag::kernel::{ActivityId, Clock, SystemClock, Timestamp, format_timestamp};
 use serde_json::{Value, json};
 
@@ -68,6 +69,38 @@ async fn a_scheduled_activity_opens_by_itself_or_tells_why_not_until_it_can_or_i
     world.expect_empty_outbox().await;
 
     amqp.close().await;
+    process.stop().await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scheduled_activities_that_cannot_open_do_not_block_those_behind_them() {
+    let world = World::new().await;
+    let process = world.serve().await;
+    let api = world.api(&process).await;
+    let later = format_timestamp(SystemClock.now() + Duration::from_mins(10));
+    let in_room = |room| BagSpec {
+        room,
+        countdown_secs: 600,
+        extra: json!({ "startAt": later }),
+        ..BagSpec::default()
+    };
+    api.open_bag(&BagSpec {
+        room: 1,
+        countdown_secs: 600,
+        ..BagSpec::default()
+    })
+    .await;
+    let blocked = in_room(1);
+    join_all((0..50).map(|_| api.ready(&blocked))).await;
+    let behind = api.ready(&in_room(2)).await;
+
+    let due = "UPDATE activity SET start_at = NOW(3) - INTERVAL (3 - room_id) SECOND";
+    world
+        .execute(&format!("{due} WHERE status = 'ready'"))
+        .await;
+
+    api.detail_with(behind, "status", "open").await;
     process.stop().await;
     world.end().await;
 }
