@@ -2,23 +2,26 @@
 
 use fred::{
     error::Error as RedisError,
+    interfaces::LuaInterface,
     types::{FromValue, scripts::Script},
 };
 
 use super::Redis;
 
-/// A Lua script that is loaded into a server when the server does not know it yet.
+/// A Lua script whose text is sent only to a server that does not know it.
 ///
 /// All keys of one call must lie in one slot of a cluster.
 #[derive(Clone, Debug)]
 pub struct LuaScript {
     script: Script,
+    source: &'static str,
 }
 
 impl LuaScript {
-    pub fn new(source: &str) -> Self {
+    pub fn new(source: &'static str) -> Self {
         Self {
             script: Script::from_lua(source),
+            source,
         }
     }
 
@@ -29,8 +32,18 @@ impl LuaScript {
         keys: Vec<String>,
         arguments: Vec<String>,
     ) -> Result<T, RedisError> {
-        self.script
-            .evalsha_with_reload(redis.next(), keys, arguments)
-            .await
+        let client = redis.next();
+        let known = self
+            .script
+            .evalsha(client, keys.clone(), arguments.clone())
+            .await;
+        match known {
+            // Text and call in one: a script that is loaded first may be forgotten before it is
+            // called, or be loaded into another server of the cluster.
+            Err(error) if error.details().starts_with("NOSCRIPT") => {
+                client.eval(self.source, keys, arguments).await
+            }
+            outcome => outcome,
+        }
     }
 }
