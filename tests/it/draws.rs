@@ -133,12 +133,14 @@ async fn fifty_bags_are_drawn_once_each_by_three_processes_asked_in_three_ways()
         world.assert_drawn_once(bag).await;
         assert_eq!(world.entrants(bag.id).await.len(), 5, "a join was lost");
         assert_eq!(world.wins(bag.id).await.len(), 3);
-        let known = ["accepted", "already_drawn", "not_due"];
+        // A machine that has too much to do may say that, too.
+        let known = ["accepted", "already_drawn", "not_due", "unavailable"];
         assert!(
             answers.iter().all(|word| known.contains(&word.as_str())),
             "{answers:?}"
         );
     }
+    tell_lateness(&world, "fifty").await;
     let stock = "SELECT COUNT(*) FROM prize WHERE NOT is_private AND reserved = 0 AND issued = 50";
     assert_eq!(world.number(stock).await, 1, "the shared stock is off");
     world.nothing_owed().await;

@@ -39,7 +39,7 @@ fn two_prizes(room: u64, sets: u32) -> BagSpec {
 
 /// The results that one viewer got from one process, without repetitions, up to the final one.
 async fn poll_to_the_end(world: &World, api: &Api, bag: &Bag, user: u64) -> Vec<String> {
-    const PAUSE: Duration = Duration::from_millis(100);
+    const PAUSE: Duration = Duration::from_millis(200);
     const DRAWN: &str = "SELECT COUNT(*) FROM activity WHERE id = ID AND status = 'drawn'";
 
     let (token, path) = (api.viewer(user), bag.path("/result"));

@@ -96,6 +96,8 @@ impl World {
             ("AUTH__SIGNING_SECRET", &self.signing_secret),
             ("SERVER__BIND", "127.0.0.1:0"),
             ("SERVER__WORKERS", "1"),
+            // A busy machine may keep a test from sending what it has connected for.
+            ("SERVER__CLIENT_HEADER_TIMEOUT_MS", "30000"),
             ("STREAM__PARTITIONS", "2"),
             ("ACTIVITY__REVIEW_REQUIRED", "false"),
             ("LOG__FORMAT", "json"),
