@@ -20,14 +20,6 @@ fn with_short_lease<'a>(more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> 
     SHORT_LEASE.iter().chain(more).copied().collect()
 }
 
-/// Leaves time for the joins to be settled and for processes to be put to sleep.
-fn unhurried() -> BagSpec {
-    BagSpec {
-        countdown_secs: 7,
-        ..BagSpec::default()
-    }
-}
-
 fn users_of(bag: &Bag) -> impl Iterator<Item = u64> + use<> {
     let first = bag.room * 1_000;
     first..first + 8
@@ -44,12 +36,12 @@ async fn settled(world: &World, joins: i64) {
     .await;
 }
 
-/// Three bags that are due at about the same time, with joins that have been settled.
+/// Three bags that become due at the same time, with joins that have been settled.
 async fn three_bags(world: &World, api: &Api) -> Vec<Bag> {
     let specs: Vec<BagSpec> = (1..=3)
         .map(|room| BagSpec {
             room,
-            ..unhurried()
+            ..BagSpec::waiting()
         })
         .collect();
     let bags = api.open_bags(&specs).await;
@@ -93,6 +85,7 @@ async fn somebody_else_finishes_what_died_at(step: &str) {
     let bags = three_bags(&world, &api).await;
     // The other one must not be the first to see that they are due.
     other.signal("STOP");
+    world.draw_soon(&bags).await;
 
     let status = victim.exit_status().await;
     assert!(!status.success(), "it did not die at {step}");
@@ -207,10 +200,11 @@ async fn a_drawer_that_slept_through_its_lease_in_the_drain_writes_nothing() {
     let other = world.serve_with(&with_short_lease(&[NO_MESSAGES])).await;
     let sleeper = world.serve_with(&SHORT_LEASE).await;
     let api = world.api(&sleeper).await;
-    let bag = api.open_bag(&unhurried()).await;
+    let bag = api.open_bag(&BagSpec::waiting()).await;
     api.join_all(&bag, users_of(&bag)).await;
     settled(&world, 8).await;
     other.signal("STOP");
+    world.draw_soon(&[bag]).await;
     until(
         &world,
         "the claim",
@@ -244,13 +238,8 @@ async fn behind_a_proxy(world: &World, more: &[(&str, &str)]) -> (Process, Proxy
 
 /// Lets the draw run up to its selection, which then waits for Redis.
 async fn hold_the_selection(world: &World, redis: &Proxy) {
-    until(
-        world,
-        "the draw to be near",
-        "SELECT COUNT(*) FROM activity WHERE draw_at < NOW(3) + INTERVAL 300000 MICROSECOND",
-    )
-    .await;
     redis.stall();
+    world.draw_soon(&[]).await;
     until(
         world,
         "the freeze",
@@ -264,7 +253,7 @@ async fn a_drawer_that_slept_through_its_lease_behind_the_freeze_writes_nothing(
     let world = World::new().await;
     let (sleeper, redis) = behind_a_proxy(&world, &SHORT_LEASE).await;
     let api = world.api(&sleeper).await;
-    let bag = api.open_bag(&unhurried()).await;
+    let bag = api.open_bag(&BagSpec::waiting()).await;
     api.join_all(&bag, users_of(&bag)).await;
     settled(&world, 8).await;
     hold_the_selection(&world, &redis).await;
@@ -288,7 +277,7 @@ async fn a_drawer_whose_claim_is_taken_over_before_it_commits_writes_nothing() {
     let long = [("DRAW__LEASE_SECS", "20"), ("DRAW__LEASE_RENEW_SECS", "10")];
     let (process, redis) = behind_a_proxy(&world, &long).await;
     let api = world.api(&process).await;
-    let bag = api.open_bag(&unhurried()).await;
+    let bag = api.open_bag(&BagSpec::waiting()).await;
     api.join_all(&bag, users_of(&bag)).await;
     settled(&world, 8).await;
     hold_the_selection(&world, &redis).await;
@@ -343,7 +332,7 @@ async fn a_drawer_that_falls_silent_in_its_transaction_holds_the_draw_up_but_not
     let world = World::new().await;
     let sleeper = world.serve_with(&SHORT_LEASE).await;
     let api = world.api(&sleeper).await;
-    let bag = api.open_bag(&unhurried()).await;
+    let bag = api.open_bag(&BagSpec::waiting()).await;
     api.join_all(&bag, users_of(&bag)).await;
     settled(&world, 8).await;
 
@@ -352,6 +341,7 @@ async fn a_drawer_that_falls_silent_in_its_transaction_holds_the_draw_up_but_not
     held.execute_unprepared("SELECT * FROM prize FOR UPDATE")
         .await
         .unwrap();
+    world.draw_soon(&[bag]).await;
     until(
         &world,
         "the drawer to wait for the prizes",
@@ -377,10 +367,11 @@ async fn a_process_that_is_stopped_in_the_drain_gives_the_draw_back_at_once() {
     let other = world.serve_with(&[NO_MESSAGES]).await;
     let leaving = world.serve().await;
     let api = world.api(&leaving).await;
-    let bag = api.open_bag(&unhurried()).await;
+    let bag = api.open_bag(&BagSpec::waiting()).await;
     api.join_all(&bag, users_of(&bag)).await;
     settled(&world, 8).await;
     other.signal("STOP");
+    world.draw_soon(&[bag]).await;
     until(
         &world,
         "the claim",

@@ -26,7 +26,7 @@ fn users_of(bag: &Bag, count: u64) -> impl Iterator<Item = u64> + use<> {
 /// Asks each process in turn for the draw until it is done; answers what they said.
 async fn ask_until_drawn(apis: &[Api], bag: &Bag) -> BTreeSet<String> {
     const EAGERNESS: Duration = Duration::from_millis(100);
-    const PAUSE: Duration = Duration::from_millis(25);
+    const PAUSE: Duration = Duration::from_millis(150);
 
     let early = (bag.draw_at - SystemClock.now()).to_std();
     tokio::time::sleep(early.unwrap_or_default().saturating_sub(EAGERNESS)).await;
@@ -84,7 +84,7 @@ async fn tell_lateness(world: &World, count: &str) {
 fn sharing(room: u64, shared: &Value) -> BagSpec {
     BagSpec {
         room,
-        countdown_secs: 8,
+        countdown_secs: 15,
         extra: json!({ "prizes": [
             { "prizeId": shared["id"], "quantity": 1 },
             { "name": "Coupon", "kind": "virtual", "quantity": 2 },
@@ -98,7 +98,7 @@ async fn fifty_bags_are_drawn_once_each_by_three_processes_asked_in_three_ways()
     const BAGS: u64 = 50;
     const JOINS: u64 = 5;
     let world = World::new().await;
-    let eager = [("SWEEPER__INTERVAL_MS", "50")];
+    let eager = [("SWEEPER__INTERVAL_MS", "200")];
     let processes = join_all((0..3).map(|_| world.serve_with(&eager))).await;
     let apis = join_all(processes.iter().map(|process| world.api(process))).await;
     let amqp = world.amqp().await;
@@ -161,6 +161,7 @@ async fn twenty_bags_that_are_due_together_are_drawn_by_one_process() {
     let specs: Vec<BagSpec> = (1..=20)
         .map(|room| BagSpec {
             room,
+            countdown_secs: 10,
             ..BagSpec::default()
         })
         .collect();
@@ -191,8 +192,9 @@ async fn the_sweeper_draws_where_there_are_no_delayed_messages() {
     let process = world.serve_with(&[NO_MESSAGES]).await;
     let api = world.api(&process).await;
 
-    let bag = api.open_bag(&BagSpec::default()).await;
+    let bag = api.open_bag(&BagSpec::waiting()).await;
     api.join_all(&bag, users_of(&bag, 6)).await;
+    world.draw_soon(&[bag]).await;
     world.all_drawn(&[bag]).await;
 
     world.assert_drawn_once(&bag).await;
@@ -216,7 +218,7 @@ async fn messages_draw_where_there_is_no_sweeper() {
         ..BagSpec::default()
     };
 
-    let bags = api.open_bags(&[spec(1, 5), spec(2, 6), spec(3, 12)]).await;
+    let bags = api.open_bags(&[spec(1, 8), spec(2, 9), spec(3, 12)]).await;
     join_all(bags.iter().map(|bag| api.join_all(bag, users_of(bag, 6)))).await;
     world.all_drawn(&bags).await;
 
@@ -234,11 +236,12 @@ async fn an_operator_draws_where_there_is_neither_but_not_early_and_not_twice() 
     let world = World::new().await;
     let process = world.serve_with(&[NO_SWEEPER, NO_MESSAGES]).await;
     let api = world.api(&process).await;
-    let bag = api.open_bag(&BagSpec::default()).await;
+    let bag = api.open_bag(&BagSpec::waiting()).await;
     api.join_all(&bag, users_of(&bag, 6)).await;
     let ask = async || api.post(&api.operator(), &bag.path("/draw"), None).await;
 
     ask().await.expect_problem(409, "not_due");
+    world.draw_soon(&[bag]).await;
     eventually("the time of the draw", async || {
         let answer = ask().await;
         match answer.body["code"].as_str() {
@@ -279,12 +282,11 @@ async fn seats_are_filled_by_score_and_what_nobody_wins_goes_back_to_the_stock()
         .zip(ENTRANTS)
         .map(|(room, _)| BagSpec {
             room,
-            countdown_secs: 6,
             extra: json!({ "prizes": [
                 { "prizeId": phone["id"], "quantity": 1 },
                 { "name": "Mug", "kind": "physical", "quantity": 2 },
             ]}),
-            ..BagSpec::default()
+            ..BagSpec::waiting()
         })
         .collect();
 
@@ -292,6 +294,7 @@ async fn seats_are_filled_by_score_and_what_nobody_wins_goes_back_to_the_stock()
     for (bag, entrants) in bags.iter().zip(ENTRANTS) {
         api.join_all(bag, users_of(bag, entrants)).await;
     }
+    world.draw_soon(&bags).await;
     world.all_drawn(&bags).await;
 
     for (bag, entrants) in bags.iter().zip(ENTRANTS) {
@@ -326,9 +329,10 @@ async fn what_is_past_due_when_a_process_starts_is_drawn_then() {
     let world = World::new().await;
     let first = world.serve().await;
     let api = world.api(&first).await;
-    let bag = api.open_bag(&BagSpec::default()).await;
+    let bag = api.open_bag(&BagSpec::waiting()).await;
     api.join_all(&bag, users_of(&bag, 6)).await;
     first.stop().await;
+    world.draw_soon(&[bag]).await;
     let past_due = "SELECT COUNT(*) FROM activity WHERE draw_at < NOW(3) AND status = 'open'";
     eventually("the time of the draw to pass", async || {
         match world.number(past_due).await {

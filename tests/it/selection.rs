@@ -525,7 +525,7 @@ async fn what_admission_keeps_out_of_the_pool_wins_all_the_same() {
         room,
         winners,
         extra: json!({ "shardBy": shard_by }),
-        ..BagSpec::default()
+        ..BagSpec::waiting()
     };
     let specs = [
         spec(1, 1, "lowBits"),
@@ -542,6 +542,7 @@ async fn what_admission_keeps_out_of_the_pool_wins_all_the_same() {
         api.settled(bag, user(2)).await;
         api.join_all(bag, (3..JOINS).map(user)).await;
     }
+    world.draw_soon(&bags).await;
     world.all_drawn(&bags).await;
 
     for bag in &bags {

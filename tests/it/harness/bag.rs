@@ -27,6 +27,17 @@ impl Default for BagSpec {
     }
 }
 
+impl BagSpec {
+    /// Not due in the time of a test, unless `World::draw_soon` makes it so: there is time for
+    /// everything that has to come before the draw, however busy the machine is.
+    pub(crate) fn waiting() -> Self {
+        Self {
+            countdown_secs: 3_600,
+            ..Self::default()
+        }
+    }
+}
+
 /// An open activity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bag {
