@@ -100,18 +100,20 @@ pub fn is_unavailable(error: &DbErr) -> bool {
 ///
 /// Everything else may pass: a full table, a missing grant, a server that moves or is set up wrongly.
 pub fn is_bad_data(error: &DbErr) -> bool {
-    match error {
-        DbErr::Type(_) | DbErr::Json(_) | DbErr::TryIntoErr { .. } => true,
-        _ => match sqlx_error(error) {
-            Some(
-                sqlx::Error::Encode(_) | sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. },
-            ) => true,
-            Some(sqlx::Error::Database(_)) => {
-                server_error_number(error).is_some_and(|number| BAD_DATA.contains(&number))
-            }
-            _ => false,
-        },
+    if matches!(
+        error,
+        DbErr::Type(_) | DbErr::Json(_) | DbErr::TryIntoErr { .. }
+    ) {
+        return true;
     }
+    let is_refused = server_error_number(error).is_some_and(|number| BAD_DATA.contains(&number));
+    let is_unreadable = sqlx_error(error).is_some_and(|source| {
+        matches!(
+            source,
+            sqlx::Error::Encode(_) | sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. }
+        )
+    });
+    is_refused || is_unreadable
 }
 
 fn sqlx_error(error: &DbErr) -> Option<&sqlx::Error> {
