@@ -137,7 +137,7 @@ async fn a_join_counts_once_however_often_it_is_sent_and_its_first_verdict_is_fi
 /// closed it stays so, and everybody is told whether the join counts.
 async fn join_across_draw_at(world: &World, api: &Api, bag: &Bag) {
     world
-        .until(bag.draw_at - TimeDelta::milliseconds(500))
+        .until(bag.draw_at - TimeDelta::milliseconds(1_500))
         .await;
     let mut accepted = BTreeSet::new();
     let mut refused = Vec::new();
