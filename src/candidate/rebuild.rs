@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     activity::{self, Activity},
-    infra::redis::Shard,
+    infra::{mysql::within_limit, redis::Shard},
     kernel::{ActivityId, UserId},
 };
 
@@ -44,7 +44,7 @@ impl CandidateService {
     /// Fills the whole pool of an activity, and what Redis shows of its participants, from `MySQL`;
     /// answers how many participations there are, or `None`: another process is at it.
     pub async fn rebuild(&self, id: ActivityId) -> Result<Option<u64>, CandidateError> {
-        let activity = activity::find(self.db(), id)
+        let activity = within_limit(activity::find(self.db(), id))
             .await
             .map_err(CandidateError::database("read the rules", id))?
             .ok_or(CandidateError::UnknownActivity(id))?;
@@ -112,7 +112,7 @@ impl CandidateService {
         let mut after = UserId(0);
         let mut rebuilt = 0;
         loop {
-            let page = store::list_page(self.db(), id, PageOf::All, after, PAGE)
+            let page = within_limit(store::list_page(self.db(), id, PageOf::All, after, PAGE))
                 .await
                 .map_err(CandidateError::database("scan the participations", id))?;
             let Some((last, _)) = page.last() else {
@@ -158,7 +158,7 @@ impl CandidateService {
             if lagging.is_empty() {
                 continue;
             }
-            let activity = activity::find(self.db(), id)
+            let activity = within_limit(activity::find(self.db(), id))
                 .await
                 .map_err(CandidateError::database("read the rules", id))?
                 .ok_or(CandidateError::UnknownActivity(id))?;
@@ -197,7 +197,7 @@ impl CandidateService {
         }
         let mut counts = BTreeMap::new();
         for id in self.list_open().await? {
-            let counted = store::read_pool_counts(self.db(), id)
+            let counted = within_limit(store::read_pool_counts(self.db(), id))
                 .await
                 .map_err(CandidateError::database("count the pool", id))?;
             counts.insert(id, counted);
@@ -210,7 +210,7 @@ impl CandidateService {
     }
 
     async fn list_open(&self) -> Result<Vec<ActivityId>, CandidateError> {
-        activity::list_open_ids(self.db())
+        within_limit(activity::list_open_ids(self.db()))
             .await
             .map_err(|source| CandidateError::Scan {
                 action: "list the open activities",
@@ -263,7 +263,7 @@ impl CandidateService {
             if (before..=now).contains(&shown) {
                 continue;
             }
-            let found = activity::find(self.db(), id)
+            let found = within_limit(activity::find(self.db(), id))
                 .await
                 .map_err(CandidateError::database("read the activity", id))?;
             if let Some(activity) = found {
