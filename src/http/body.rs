@@ -1,6 +1,6 @@
 //! Strict JSON bodies: bounded, typed, no unknown fields, faults named by their JSON path.
 
-use std::{future::Future, pin::Pin};
+use std::{future::Future, pin::Pin, time::Duration};
 
 use actix_web::{
     FromRequest, HttpRequest,
@@ -17,13 +17,16 @@ use serde::{
 use super::{fields::FieldErrors, problem::Problem, type_faults};
 use crate::settings::ServerSettings;
 
-/// How large bodies may be, in bytes. Part of the application's data.
+/// How large bodies may be, in bytes, and how long they may take. Part of the application's data.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyLimits {
     /// For [`OptionalBody`], such as a join's.
     pub join: usize,
     /// For [`Body`].
     pub regular: usize,
+    /// How long a client may take to send one: a stalled body would hold its connection for ever,
+    /// and a stop with it.
+    pub patience: Duration,
 }
 
 impl BodyLimits {
@@ -31,6 +34,7 @@ impl BodyLimits {
         Self {
             join: settings.join_body_limit_bytes.get(),
             regular: settings.body_limit_bytes.get(),
+            patience: settings.client_body_timeout_ms.duration(),
         }
     }
 }
@@ -40,6 +44,7 @@ impl Default for BodyLimits {
         Self {
             join: 4 << 10,
             regular: 64 << 10,
+            patience: Duration::from_secs(5),
         }
     }
 }
@@ -71,7 +76,7 @@ impl<T: DeserializeOwned + 'static> FromRequest for Body<T> {
     type Future = Extraction<Self>;
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
-        let reader = Reader::new(request, payload, limits(request).regular);
+        let reader = Reader::new(request, payload, |limits| limits.regular);
         Box::pin(async move { parse(&reader.read_json().await?).map(Self) })
     }
 }
@@ -81,7 +86,7 @@ impl<T: DeserializeOwned + Default + 'static> FromRequest for OptionalBody<T> {
     type Future = Extraction<Self>;
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
-        let mut reader = Reader::new(request, payload, limits(request).join);
+        let mut reader = Reader::new(request, payload, |limits| limits.join);
         Box::pin(async move {
             let media_type = std::mem::replace(&mut reader.media_type, Ok(()));
             let bytes = reader.read_json().await?;
@@ -99,20 +104,39 @@ struct Reader {
     media_type: Result<(), Problem>,
     declared_length: Option<usize>,
     limit: usize,
+    patience: Duration,
     payload: Payload,
 }
 
 impl Reader {
-    fn new(request: &HttpRequest, payload: &mut Payload, limit: usize) -> Self {
+    fn new(
+        request: &HttpRequest,
+        payload: &mut Payload,
+        limit: impl Fn(BodyLimits) -> usize,
+    ) -> Self {
+        let limits = limits(request);
         Self {
             media_type: check_media_type(request),
             declared_length: declared_length(request),
-            limit,
+            limit: limit(limits),
+            patience: limits.patience,
             payload: payload.take(),
         }
     }
 
-    async fn read_json(mut self) -> Result<Bytes, Problem> {
+    async fn read_json(self) -> Result<Bytes, Problem> {
+        let patience = self.patience;
+        match tokio::time::timeout(patience, self.read_to_end()).await {
+            Ok(read) => read,
+            Err(_) => Err(Problem::new(
+                StatusCode::REQUEST_TIMEOUT,
+                "body_timeout",
+                format!("the body did not arrive within {} ms", patience.as_millis()),
+            )),
+        }
+    }
+
+    async fn read_to_end(mut self) -> Result<Bytes, Problem> {
         self.media_type?;
         if self
             .declared_length

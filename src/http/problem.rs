@@ -167,7 +167,10 @@ impl Problem {
     fn log_cause(&self) {
         let Some(cause) = &self.0.cause else { return };
         let error = Chain(cause.as_ref());
-        if self.0.status.is_server_error() {
+        // An outage is told once by who watches the server that is away, and counted by the metrics;
+        // a line a request would bury it.
+        let is_outage = self.0.status == StatusCode::SERVICE_UNAVAILABLE;
+        if self.0.status.is_server_error() && !is_outage {
             tracing::error!(http.code = self.0.code, error = %error, "request failed");
         } else {
             tracing::debug!(http.code = self.0.code, error = %error, "request refused");

@@ -3,7 +3,13 @@
 //! What arrives while a message is on its way is the next message. There is no timer, so a lone
 //! join leaves at once, and the more joins come the larger the messages get.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use tokio::{
     sync::{mpsc, oneshot},
@@ -91,6 +97,8 @@ pub(super) struct Batcher<B, C> {
     pub(super) clock: C,
     pub(super) marks: Marks,
     pub(super) lengths: Lengths,
+    /// The last message was not confirmed: told once an outage, not once a message.
+    pub(super) is_failing: AtomicBool,
     pub(super) queue: mpsc::Receiver<Waiting>,
 }
 
@@ -154,6 +162,12 @@ impl<B: Publish, C: TellTime> Batcher<B, C> {
     }
 
     fn answer_confirmed(&self, batch: Vec<Waiting>) {
+        if self.is_failing.swap(false, Ordering::Relaxed) {
+            tracing::info!(
+                stream.partition = self.partition,
+                "joins are confirmed again"
+            );
+        }
         // The clock answered a moment ago, so there is an estimate.
         let latest = self.clock.estimate().map(|time| time.latest());
         let mut accepted = 0;
@@ -170,12 +184,13 @@ impl<B: Publish, C: TellTime> Batcher<B, C> {
     }
 
     fn answer_failed(&self, batch: Vec<Waiting>, error: &PublishError) {
-        tracing::warn!(
-            error = error as &dyn std::error::Error,
-            stream.partition = self.partition,
-            join.count = batch.len(),
-            "joins were not confirmed"
-        );
+        if !self.is_failing.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                error = error as &dyn std::error::Error,
+                stream.partition = self.partition,
+                "joins are not confirmed and answered 503 until this works again"
+            );
+        }
         let refusal = if error.is_outcome_unknown() {
             Refusal::OutcomeUnknown
         } else {

@@ -1,6 +1,11 @@
 //! The two use cases: joining, and looking at one's own participation.
 
-use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 use tokio::{
     sync::{mpsc, oneshot},
@@ -222,6 +227,7 @@ fn batchers(
             clock: Arc::clone(&deps.clock),
             marks: marks.clone(),
             lengths: lengths.clone(),
+            is_failing: AtomicBool::new(false),
             queue,
         })
         .collect()

@@ -1,6 +1,7 @@
 //! The rules of batching, with a broker that confirms when a test says so.
 
 use std::{
+    sync::atomic::AtomicBool,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -101,6 +102,7 @@ impl Rig {
             clock: clock.clone(),
             marks,
             lengths: Lengths::new(1),
+            is_failing: AtomicBool::new(false),
             queue: receivers.pop().unwrap(),
         };
         #[expect(clippy::disallowed_methods, reason = "ends with the test's runtime")]

@@ -50,6 +50,7 @@ pub struct ServerSettings {
     pub join_body_limit_bytes: NonZeroUsize,
     pub body_limit_bytes: NonZeroUsize,
     pub client_header_timeout_ms: Millis,
+    pub client_body_timeout_ms: Millis,
     pub keep_alive_secs: Secs,
 }
 

@@ -98,6 +98,7 @@ impl World {
             ("SERVER__WORKERS", "1"),
             // A busy machine may keep a test from sending what it has connected for.
             ("SERVER__CLIENT_HEADER_TIMEOUT_MS", "30000"),
+            ("SERVER__CLIENT_BODY_TIMEOUT_MS", "30000"),
             ("STREAM__PARTITIONS", "2"),
             ("ACTIVITY__REVIEW_REQUIRED", "false"),
             ("LOG__FORMAT", "json"),

@@ -3,6 +3,10 @@
 use std::time::{Duration, Instant};
 
 use luckybag::{candidate::partition_of, kernel::UserId};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
 
 use crate::{
     harness::{
@@ -224,4 +228,46 @@ async fn outbox_is_empty(world: &World) {
         }
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_does_not_arrive_holds_neither_its_connection_nor_a_stop() {
+    let world = World::new().await;
+    let process = world
+        .serve_with(&[("SERVER__CLIENT_BODY_TIMEOUT_MS", "1000")])
+        .await;
+    let api = world.api(&process).await;
+    let bag = api.open_bag(&long_bag()).await;
+
+    let mut stalled = send_half_a_join(&api, &bag).await;
+    let mut answer = Vec::new();
+    stalled
+        .read_to_end(&mut answer)
+        .await
+        .expect("the connection is closed");
+    let another = send_half_a_join(&api, &bag).await;
+    process.stop().await;
+
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+    assert!(answer.contains("body_timeout"), "{answer}");
+    drop(another);
+    world.end().await;
+}
+
+/// A join whose body never comes to its end.
+async fn send_half_a_join(api: &Api, bag: &Bag) -> TcpStream {
+    let address = api.url.strip_prefix("http://").expect("an HTTP URL");
+    let mut stream = TcpStream::connect(address).await.expect("a connection");
+    let head = format!(
+        "POST {} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {}\r\n\
+         Content-Type: application/json\r\nContent-Length: 60\r\n\r\n{{",
+        bag.path("/join"),
+        api.viewer(101),
+    );
+    stream
+        .write_all(head.as_bytes())
+        .await
+        .expect("the head is sent");
+    stream
 }
