@@ -110,6 +110,7 @@ async fn without_the_broker_a_join_is_told_to_try_later_and_nothing_is_lost() {
     let (api, proxy) = (&behind.api, &behind.proxy);
     let bag = behind.long_bag(1).await;
     api.join_all(&bag, 1..=10).await;
+    behind.admitted(&bag, 1..=10).await;
 
     proxy.refuse();
     let asked_at = Instant::now();
