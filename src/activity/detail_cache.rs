@@ -15,7 +15,7 @@ use super::{
     hot_copy::{HotCopy, HotCopyError, Known},
     store,
 };
-use crate::kernel::ActivityId;
+use crate::{infra::mysql::read_in_turn, kernel::ActivityId};
 
 /// What the last read of an id gave.
 enum LastRead {
@@ -246,10 +246,7 @@ impl DetailCache {
         last_read: &mut MutexGuard<'_, Option<LastRead>>,
     ) -> Result<Known, ActivityError> {
         let started_at = Instant::now();
-        let found = {
-            let _permit = self.reads.acquire().await;
-            store::find(&self.db, id).await
-        };
+        let found = read_in_turn(&self.reads, store::find(&self.db, id)).await;
         let known = match found {
             Ok(Some(activity)) => Known::Found(Arc::new(activity.into())),
             Ok(None) => Known::Unknown,

@@ -7,16 +7,20 @@ use std::{
 
 use moka::future::Cache;
 use sea_orm::DatabaseConnection;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 
 use super::{ActivityError, error::db_error, store};
-use crate::kernel::{ActivityId, RoomId};
+use crate::{
+    infra::mysql::read_in_turn,
+    kernel::{ActivityId, RoomId},
+};
 
 /// What was read, and when; the lock makes one reader of a room at a time.
 type Slot = Mutex<Option<(Instant, Vec<ActivityId>)>>;
 
 pub(super) struct RoomList {
     db: DatabaseConnection,
+    reads: Arc<Semaphore>,
     life: Duration,
     slots: Cache<RoomId, Arc<Slot>>,
 }
@@ -25,12 +29,17 @@ impl RoomList {
     const CAPACITY: u64 = 10_000;
     const SLOT_IDLE: Duration = Duration::from_mins(1);
 
-    pub(super) fn new(db: DatabaseConnection, life: Duration) -> Self {
+    pub(super) fn new(db: DatabaseConnection, reads: Arc<Semaphore>, life: Duration) -> Self {
         let slots = Cache::builder()
             .max_capacity(Self::CAPACITY)
             .time_to_idle(Self::SLOT_IDLE)
             .build();
-        Self { db, life, slots }
+        Self {
+            db,
+            reads,
+            life,
+            slots,
+        }
     }
 
     /// The activities that run in the room, at most one but for races.
@@ -44,7 +53,8 @@ impl RoomList {
             return Ok(ids.clone());
         }
         let read_at = Instant::now();
-        let ids = store::list_running_ids(&self.db, room_id)
+        let read = store::list_running_ids(&self.db, room_id);
+        let ids = read_in_turn(&self.reads, read)
             .await
             .map_err(db_error("list a room's activities"))?;
         *slot = Some((read_at, ids.clone()));

@@ -85,8 +85,13 @@ impl ActivityService {
         let db = deps.db;
         Self {
             inner: Arc::new(Inner {
-                cache: DetailCache::new(db.clone(), hot, memory_life, deps.mysql_reads),
-                rooms: RoomList::new(db.clone(), memory_life),
+                cache: DetailCache::new(
+                    db.clone(),
+                    hot,
+                    memory_life,
+                    Arc::clone(&deps.mysql_reads),
+                ),
+                rooms: RoomList::new(db.clone(), deps.mysql_reads, memory_life),
                 last_tried: Mutex::default(),
                 db,
                 outbox: deps.outbox,

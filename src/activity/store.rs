@@ -171,10 +171,13 @@ pub async fn list_open_ids(conn: &impl ConnectionTrait) -> Result<Vec<ActivityId
     Ok(rows.into_iter().map(|row| row.id).collect())
 }
 
-/// The activities that run (open or drawing).
-pub async fn list_all_running_ids(conn: &impl ConnectionTrait) -> Result<Vec<ActivityId>, DbErr> {
+/// The activities whose joins may still be in the stream: those that run, and those whose drawAt
+/// lies less than 10 minutes back, twice as long as a draw waits for the stream at most.
+pub async fn list_ids_in_stream(conn: &impl ConnectionTrait) -> Result<Vec<ActivityId>, DbErr> {
     let rows = IdRow::find_by_statement(sql(
-        "SELECT id FROM activity WHERE status IN ('open', 'drawing') ORDER BY id",
+        "SELECT id FROM activity WHERE status IN ('open', 'drawing') \
+         OR (status IN ('drawn', 'cancelled') AND draw_at > NOW(3) - INTERVAL 10 MINUTE) \
+         ORDER BY id",
         [],
     ))
     .all(conn)

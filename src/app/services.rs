@@ -42,7 +42,7 @@ impl Services {
     ) -> Self {
         let mysql_reads = Arc::new(Semaphore::new(settings.limits.mysql_concurrency.get()));
         let activities = activity_service(settings, connections, &mysql_reads);
-        let candidates = candidate_service(settings, connections, mysql_reads);
+        let candidates = candidate_service(settings, connections, Arc::clone(&mysql_reads));
         let (joins, join_tasks) = join_service(
             settings,
             connections,
@@ -61,7 +61,7 @@ impl Services {
                 db: connections.db.clone(),
                 activities: activities.clone(),
                 clock: Arc::clone(&connections.clock),
-                mysql_concurrency: settings.limits.mysql_concurrency.get(),
+                mysql_reads: Arc::clone(&mysql_reads),
             }),
             joins,
             join_tasks: Arc::new(Mutex::new(Some(join_tasks))),

@@ -69,8 +69,10 @@ where
     every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while stop.run_until_cancelled(every.tick()).await.is_some() {
         let now_up = tokio::time::timeout(PATIENCE, ask()).await.unwrap_or(false);
-        if is_up.swap(now_up, Ordering::Relaxed) != now_up {
-            tracing::info!(dependency = name, is_up = now_up, "dependency changed");
+        match (is_up.swap(now_up, Ordering::Relaxed), now_up) {
+            (true, false) => tracing::warn!(dependency = name, "a dependency does not answer"),
+            (false, true) => tracing::info!(dependency = name, "a dependency answers"),
+            (true, true) | (false, false) => (),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sea_orm::DbErr;
 
-use crate::kernel::ActivityId;
+use crate::{infra::mysql::is_unavailable, kernel::ActivityId};
 
 /// Why something about participants could not be read or done.
 #[derive(Debug, thiserror::Error)]
@@ -38,9 +38,6 @@ pub enum CandidateError {
         source: fred::error::Error,
     },
 
-    #[error("too many reads of MySQL wait already")]
-    Busy,
-
     /// A read that this caller waited for has failed.
     #[error(transparent)]
     Shared(Arc<Self>),
@@ -52,7 +49,17 @@ impl CandidateError {
         move |source| Self::Database { action, id, source }
     }
 
-    /// The same for Redis.
+    /// Whether the same may succeed later, because a server is away or crowded.
+    pub fn is_unavailable(&self) -> bool {
+        match self {
+            Self::Database { source, .. } | Self::Scan { source, .. } => is_unavailable(source),
+            Self::Redis { .. } => true,
+            Self::Shared(error) => error.is_unavailable(),
+            Self::UnknownActivity(_) | Self::NotOpened(_) => false,
+        }
+    }
+
+    /// For `map_err`, of Redis.
     pub(super) fn redis(
         action: &'static str,
         id: ActivityId,

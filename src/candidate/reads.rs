@@ -5,15 +5,17 @@ use std::{sync::Arc, time::Duration};
 use fred::{error::Error as RedisError, interfaces::KeysInterface};
 use futures_util::future::BoxFuture;
 use moka::future::Cache;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::Semaphore;
 
 use super::{
-    CandidateError, CandidateService, ParticipantState, Rules, SettledActivity, SettledUser,
+    CandidateError, CandidateService, ParticipantState, PoolCount, Rules, SettledActivity,
+    SettledUser,
     projection::{COUNT_PARTS, timed_out},
     store::{self, Lock},
 };
 use crate::{
     activity::{self, CountParticipants},
+    infra::mysql::read_in_turn,
     kernel::{ActivityId, UserId},
 };
 
@@ -34,8 +36,6 @@ impl FallbackReads {
     const MEMORY: Duration = Duration::from_secs(1);
     const PARTICIPANTS_KEPT: u64 = 50_000;
     const COUNTS_KEPT: u64 = 10_000;
-    /// How long a caller waits for its turn.
-    const TURN: Duration = Duration::from_secs(2);
 
     pub(super) fn new(permits: Arc<Semaphore>) -> Self {
         Self {
@@ -48,13 +48,6 @@ impl FallbackReads {
                 .max_capacity(Self::COUNTS_KEPT)
                 .time_to_live(Self::MEMORY)
                 .build(),
-        }
-    }
-
-    async fn turn(&self) -> Result<SemaphorePermit<'_>, CandidateError> {
-        match tokio::time::timeout(Self::TURN, self.permits.acquire()).await {
-            Ok(Ok(permit)) => Ok(permit),
-            Ok(Err(_)) | Err(_) => Err(CandidateError::Busy),
         }
     }
 }
@@ -82,8 +75,10 @@ impl CandidateService {
         id: ActivityId,
         user_id: UserId,
     ) -> Result<Option<ParticipantState>, CandidateError> {
-        let turn = self.shared.fallback.turn().await?;
-        let mut rows = store::read_rows(self.db(), id, &[user_id], Lock::None)
+        let permits = &self.shared.fallback.permits;
+        let users = [user_id];
+        let read = store::read_rows(self.db(), id, &users, Lock::None);
+        let mut rows = read_in_turn(permits, read)
             .await
             .map_err(CandidateError::database("read a participation", id))?;
         let Some(rows) = rows
@@ -92,11 +87,10 @@ impl CandidateService {
         else {
             return Ok(None);
         };
-        let activity = activity::find(self.db(), id)
+        let activity = read_in_turn(permits, activity::find(self.db(), id))
             .await
             .map_err(CandidateError::database("read the rules", id))?
             .ok_or(CandidateError::UnknownActivity(id))?;
-        drop(turn);
         let rules = Rules::of(&activity);
         let Some(user) = SettledUser::of(rules.as_ref(), user_id, &rows) else {
             return Ok(None);
@@ -130,8 +124,11 @@ impl CandidateService {
             return Ok(shown);
         }
         let read = Box::pin(async move {
-            let _turn = self.shared.fallback.turn().await?;
-            Ok(self.pool_count(id).await?.joined())
+            let read = store::read_pool_counts(self.db(), id);
+            let counts = read_in_turn(&self.shared.fallback.permits, read)
+                .await
+                .map_err(CandidateError::database("count the participants", id))?;
+            Ok(counts.values().map(PoolCount::joined).sum())
         });
         let counts = &self.shared.fallback.joined_counts;
         let known = counts.try_get_with(id, read).await;

@@ -111,14 +111,13 @@ impl CandidateService {
             .map_err(CandidateError::database("read the barriers", id))
     }
 
-    /// A number that grows whenever the stream commits anything about the participants of a running
-    /// activity; falls when one of them ends.
+    /// A number that grows whenever the stream commits anything about a participant.
     pub async fn admitted_total(&self) -> Result<u64, CandidateError> {
         let scan_error = |action| move |source| CandidateError::Scan { action, source };
-        let running = activity::list_all_running_ids(self.db())
+        let ids = activity::list_ids_in_stream(self.db())
             .await
-            .map_err(scan_error("list the running activities"))?;
-        store::progress(self.db(), &running)
+            .map_err(scan_error("list the activities in the stream"))?;
+        store::progress(self.db(), &ids)
             .await
             .map_err(scan_error("read the progress of the stream"))
     }

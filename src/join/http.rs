@@ -71,6 +71,7 @@ impl From<JoinError> for Problem {
                 Self::unavailable("join_outcome_unknown", detail, RETRY_AFTER)
             }
             JoinError::Activity(error) => Self::from(error),
+            JoinError::Candidate(error) if !error.is_unavailable() => Self::internal(error),
             JoinError::Candidate(error) => {
                 Self::unavailable("unavailable", READ_FAILED, RETRY_AFTER).with_cause(error)
             }

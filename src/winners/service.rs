@@ -10,7 +10,7 @@ use tokio::sync::{OnceCell, Semaphore};
 use super::{UserResult, WinnerError, WinnerList, store};
 use crate::{
     activity::{ActivityDetail, ActivityError, ActivityService, Status},
-    infra::mysql::DatabaseClock,
+    infra::mysql::{DatabaseClock, read_in_turn},
     kernel::{ActivityId, UserId},
 };
 
@@ -19,8 +19,8 @@ pub struct WinnerDeps {
     pub db: DatabaseConnection,
     pub activities: ActivityService,
     pub clock: Arc<DatabaseClock>,
-    /// Reads of `MySQL` at the same time.
-    pub mysql_concurrency: usize,
+    /// How many readers may be in `MySQL` at once, shared with other readers.
+    pub mysql_reads: Arc<Semaphore>,
 }
 
 /// Tells who won. Cheap to clone.
@@ -36,7 +36,6 @@ struct Shared {
     deps: WinnerDeps,
     /// By round too: a redraw makes the old list unreachable.
     lists: Cache<(ActivityId, u32), Slot>,
-    reads: Semaphore,
 }
 
 impl WinnerService {
@@ -47,13 +46,12 @@ impl WinnerService {
     const JITTER_MS: u64 = 1_000;
 
     pub fn new(deps: WinnerDeps) -> Self {
-        let reads = Semaphore::new(deps.mysql_concurrency);
         let lists = Cache::builder()
             .max_capacity(Self::LISTS_KEPT)
             .time_to_idle(Self::LIST_IDLE)
             .build();
         Self {
-            shared: Arc::new(Shared { deps, lists, reads }),
+            shared: Arc::new(Shared { deps, lists }),
         }
     }
 
@@ -112,9 +110,8 @@ impl WinnerService {
     }
 
     async fn read(&self, id: ActivityId, round: u32) -> Result<Arc<WinnerList>, WinnerError> {
-        // Fails only when it is closed, which it never is.
-        let _permit = self.shared.reads.acquire().await;
-        let wins = store::list_all(&self.shared.deps.db, id)
+        let deps = &self.shared.deps;
+        let wins = read_in_turn(&deps.mysql_reads, store::list_all(&deps.db, id))
             .await
             .map_err(|source| WinnerError::Database {
                 action: "list the winners",

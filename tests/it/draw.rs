@@ -160,7 +160,7 @@ impl Rig {
             db: self.db.clone(),
             activities: self.activities.clone(),
             clock: Arc::clone(&self.clock),
-            mysql_concurrency: 2,
+            mysql_reads: Arc::new(Semaphore::new(2)),
         })
     }
 

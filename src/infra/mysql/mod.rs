@@ -8,7 +8,7 @@ mod pool;
 mod retry;
 
 pub use clock::{ClockUncertain, DatabaseClock, DatabaseTime};
-pub use limit::within_limit;
+pub use limit::{read_in_turn, within_limit};
 pub use meta::settle_fact;
 pub use migrate::{MigrateError, migrate};
 pub use pool::{MySqlOptions, connect_lazy, is_galera, ping};

@@ -12,7 +12,7 @@ const DEADLOCK: u16 = 1213;
 
 /// Refusals of a value: null, a duplicate key that stays, not of its column's type, out of range,
 /// too long, no such parent row, against a check (`MySQL`, `MariaDB`).
-const BAD_DATA: [u16; 10] = [
+const BAD_DATA: [u16; 11] = [
     1048,
     DUPLICATE_KEY,
     1264,
@@ -21,6 +21,7 @@ const BAD_DATA: [u16; 10] = [
     1366,
     1406,
     1452,
+    1690,
     3819,
     4025,
 ];

@@ -96,7 +96,7 @@ impl Relay {
         self
     }
 
-    /// Works until `stop`, and once more after it so that little is left for the others.
+    /// Works until `stop`, and then until nothing is due, so that little is left for the others.
     pub async fn run(&self, stop: CancellationToken) {
         loop {
             let is_last = stop.is_cancelled();
@@ -107,7 +107,7 @@ impl Relay {
                     false
                 }
             };
-            if is_last {
+            if is_last && !worked {
                 return;
             }
             if !worked {

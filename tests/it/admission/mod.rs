@@ -569,7 +569,7 @@ async fn a_crowd_of_readers_keeps_neither_the_stream_nor_the_draw_from_mysql() {
     let stranger = || rig.candidates.participant(BAG, UserId(99));
 
     let refused = stranger().await.unwrap_err();
-    assert_eq!(refused.to_string(), "too many reads of MySQL wait already");
+    assert!(refused.is_unavailable(), "{refused:?}");
     // Redis has this one.
     assert_eq!(rig.verdict(1).await, JoinVerdict::Joined);
     rig.handle(vec![rig.joins(11..=20)]).await;
