@@ -16,7 +16,7 @@ use luckybag::infra::broker::{
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use crate::proxy::Proxy;
+use crate::{harness::nothing_happens_for, proxy::Proxy};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -411,7 +411,7 @@ async fn the_next_consumer_gets_the_unsettled_messages_of_a_lost_one_in_order() 
     .await;
     let recorder = Recorder::new(|_| Verdict::Ack);
     fixture.consume_ordered(0, &recorder);
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    nothing_happens_for(Duration::from_millis(500)).await;
     assert_eq!(recorder.count(), 0, "only one consumer is served at a time");
 
     proxy.refuse();

@@ -507,9 +507,10 @@ async fn results_are_told_from_committed_data_only() {
     let before = winners.result(BAG, best).await.unwrap();
     assert_eq!(before.result, ResultKind::NotDrawn);
     assert!(before.next_poll_ms < 4_000);
-    tokio::time::sleep(Duration::from_millis(1_600)).await;
-    let during = winners.result(BAG, best).await.unwrap();
-    assert_eq!(during.result, ResultKind::Drawing);
+    eventually("drawAt has passed", || async {
+        winners.result(BAG, best).await.unwrap().result == ResultKind::Drawing
+    })
+    .await;
     assert_eq!(rig.drawer().draw(BAG).await.unwrap(), DrawOutcome::Drawn);
 
     eventually("known as drawn", || async {
@@ -713,7 +714,11 @@ async fn every_join_confirmed_before_the_draw_is_in_it() {
     }
 
     // Nothing has been read from the stream when the draw begins.
-    tokio::time::sleep(Duration::from_millis(800)).await;
+    eventually("drawAt has passed", || async {
+        let due = "SELECT COUNT(*) FROM activity WHERE draw_at <= NOW(3)";
+        rig.count(due).await == 1
+    })
+    .await;
     let drawer = rig.drawer();
     let (outcome, ()) = tokio::join!(drawer.draw(BAG), async { rig.run_the_stream() });
 

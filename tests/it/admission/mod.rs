@@ -24,7 +24,7 @@ use luckybag::{
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::SliceRandom};
 
 use self::rig::{BAG, Bag, Rig, again, env, eventually, first_delivery, ranked, service, users};
-use crate::proxy::Proxy;
+use crate::{harness::nothing_happens_for, proxy::Proxy};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_join_is_counted_once_however_often_it_is_delivered() {
@@ -618,7 +618,7 @@ async fn without_mysql_the_stream_is_held_and_then_goes_on() {
 
     let handling = consumer.handle(run.clone());
     let back_later = async {
-        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        nothing_happens_for(Duration::from_millis(1_500)).await;
         assert_eq!(rig.count("SELECT COUNT(*) FROM participation").await, 0);
         proxy.resume();
     };
