@@ -1,6 +1,13 @@
 //! What people hear of a draw: committed facts only, the same from everywhere, whatever Redis loses.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use fred::interfaces::{HashesInterface, KeysInterface, SortedSetsInterface};
 use futures_util::future::join_all;
@@ -37,8 +44,14 @@ fn two_prizes(room: u64, sets: u32) -> BagSpec {
     }
 }
 
-/// The results that one viewer got from one process, without repetitions, up to the final one.
-async fn poll_to_the_end(world: &World, api: &Api, bag: &Bag, user: u64) -> Vec<String> {
+/// The results that one viewer got from one process, without repetitions, up to the final one;
+/// counts the viewers who have heard that the draw runs.
+async fn poll_to_the_end(
+    world: &World,
+    api: &Api,
+    (bag, user): (&Bag, u64),
+    heard_drawing: &AtomicUsize,
+) -> Vec<String> {
     const PAUSE: Duration = Duration::from_millis(200);
     const DRAWN: &str = "SELECT COUNT(*) FROM activity WHERE id = ID AND status = 'drawn'";
 
@@ -57,6 +70,9 @@ async fn poll_to_the_end(world: &World, api: &Api, bag: &Bag, user: u64) -> Vec<
             if is_final {
                 let committed = world.number_of(bag.id, DRAWN).await;
                 assert_eq!(committed, 1, "{user} heard `{result}` before the commit");
+            }
+            if result == "drawing" {
+                heard_drawing.fetch_add(1, Ordering::Relaxed);
             }
             seen.push(result);
         }
@@ -116,14 +132,23 @@ async fn nobody_hears_a_result_before_it_is_committed_or_another_one_after() {
     held.execute_unprepared("SELECT * FROM prize FOR UPDATE")
         .await
         .unwrap();
+    let heard_drawing = AtomicUsize::new(0);
     let polling = join_all(users.iter().flat_map(|user| {
-        let (world, bag) = (&world, &bag);
+        let (world, bag, heard) = (&world, &bag, &heard_drawing);
         apis.iter()
-            .map(move |api| poll_to_the_end(world, api, bag, *user))
+            .map(move |api| poll_to_the_end(world, api, (bag, *user), heard))
     }));
     let holding = async {
         world.draw_soon(&[bag]).await;
         until_known_to_be_drawing(&world, &apis, &bag).await;
+        eventually(
+            "all to hear that the draw runs",
+            async || match heard_drawing.load(Ordering::Relaxed) {
+                40 => Ok(()),
+                some => Err(some),
+            },
+        )
+        .await;
         held.rollback().await.unwrap();
     };
     let (seen, ()) = tokio::join!(polling, holding);
