@@ -28,7 +28,8 @@ impl ActivityService {
             .await
             .map_err(db_error("list scheduled activities"))?;
         let is_full = u64::try_from(due.len()).is_ok_and(|count| count == SWEEP_LIMIT);
-        let last = due.last().copied().filter(|_| is_full);
+        // Noted first: a sweep that is cut short must not begin with the same ones again.
+        *self.inner.last_tried.lock() = due.last().copied().filter(|_| is_full);
         let mut opened_count = 0;
         for Scheduled { id, .. } in due {
             match self.open_or_note(id).await {
@@ -42,7 +43,6 @@ impl ActivityService {
                 ),
             }
         }
-        *self.inner.last_tried.lock() = last;
         Ok(opened_count)
     }
 

@@ -172,11 +172,11 @@ impl CandidateService {
 
     /// What this process could not project while Redis was away.
     async fn rebuild_owed(&self) -> Result<usize, CandidateError> {
+        let owed = self.shared.owed_rebuilds.lock().clone();
         let mut rebuilt = 0;
-        loop {
-            let Some(id) = self.shared.owed_rebuilds.lock().pop_first() else {
-                return Ok(rebuilt);
-            };
+        for id in owed {
+            // Taken off first: what fails meanwhile is owed anew.
+            self.shared.owed_rebuilds.lock().remove(&id);
             let outcome = self.rebuild(id).await;
             if let Ok(Some(_)) = outcome {
                 rebuilt += usize::from(Shard::COUNT);
@@ -184,8 +184,9 @@ impl CandidateService {
             }
             // Another process may have read the rows before ours were there, so it stays owed.
             self.shared.owed_rebuilds.lock().insert(id);
-            return outcome.map(|_| rebuilt);
+            outcome?;
         }
+        Ok(rebuilt)
     }
 
     /// Looks at the counts of all open activities; answers the look before it, if that is old
