@@ -24,6 +24,7 @@ mod store;
 pub use consumer::StreamConsumer;
 pub use count_projection::CountProjection;
 pub use error::CandidateError;
+pub use exact::lock_eligible;
 pub use message::{
     BarrierPass, JoinRequest, PresenceEvent, PresenceKind, StreamMessage, TaskEvent, is_device_id,
     partition_of,
