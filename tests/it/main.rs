@@ -18,6 +18,8 @@ mod draw_crashes;
 #[cfg(test)]
 mod draws;
 #[cfg(test)]
+mod fulfilment;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod joins;
@@ -29,6 +31,8 @@ mod outages;
 mod processes;
 #[cfg(test)]
 mod proxy;
+#[cfg(test)]
+mod redraws;
 #[cfg(test)]
 mod results;
 #[cfg(test)]
