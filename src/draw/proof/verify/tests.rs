@@ -128,7 +128,7 @@ impl Draw {
             round,
             seats: seats.to_vec(),
         };
-        let first_round = winners.iter().filter(|winner| winner.round == 1);
+        let mut first_round = winners.iter().filter(|winner| winner.round == 1);
         Proof {
             format: PROOF_FORMAT.to_owned(),
             activity_id: Id(ID.0),
@@ -141,7 +141,7 @@ impl Draw {
             entries_tree: Hex32(tree),
             entries_root: Hex32(entries_root(ID, count, &tree)),
             round: 1 + u32::try_from(revoked.len()).unwrap(),
-            cutoff_score: first_round.last().map(|winner| winner.score),
+            cutoff_score: first_round.next_back().map(|winner| winner.score),
             winners,
             redraws: (2..).zip(revoked).map(redraw).collect(),
         }
