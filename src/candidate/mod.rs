@@ -4,6 +4,7 @@
 mod admission;
 mod consumer;
 mod count_projection;
+pub mod entries;
 mod error;
 mod exact;
 mod message;

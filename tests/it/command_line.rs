@@ -60,7 +60,14 @@ fn a_token_is_refused_without_a_key_and_for_nobody() {
 #[test]
 fn help_lists_every_command_and_an_unknown_one_is_refused() {
     let help = succeeded(&run("--help", &[]));
-    for command in ["serve", "migrate", "token", "check-config", "demo"] {
+    for command in [
+        "serve",
+        "migrate",
+        "token",
+        "check-config",
+        "verify",
+        "demo",
+    ] {
         assert!(help.contains(&format!("\n  {command} ")), "{help}");
         succeeded(&run(&format!("{command} --help"), &[]));
     }

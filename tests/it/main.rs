@@ -30,6 +30,8 @@ mod outages;
 #[cfg(test)]
 mod processes;
 #[cfg(test)]
+mod proof;
+#[cfg(test)]
 mod proxy;
 #[cfg(test)]
 mod redraws;

@@ -82,6 +82,18 @@ pub(super) const ROUTES: &[Route] = &[
         Who::Viewer,
         &[200],
     ),
+    route(
+        "GET",
+        "/v1/activities/{activityId}/proof",
+        Who::Viewer,
+        &[409],
+    ),
+    route(
+        "GET",
+        "/v1/activities/{activityId}/proof/me",
+        Who::Viewer,
+        &[409],
+    ),
     route("GET", "/v1/activities", Who::AnyHost, &[200]),
     route("POST", "/v1/activities", Who::RoomHost, &[201]),
     route(
