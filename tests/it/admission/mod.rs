@@ -1,6 +1,7 @@
 //! What admission, the pool and the selection promise, against real servers.
 
 mod rig;
+mod trimming;
 
 use std::{
     sync::Arc,
