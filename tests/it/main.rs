@@ -28,6 +28,8 @@ mod odds;
 #[cfg(test)]
 mod outages;
 #[cfg(test)]
+mod own_redis;
+#[cfg(test)]
 mod processes;
 #[cfg(test)]
 mod proxy;
