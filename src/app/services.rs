@@ -10,7 +10,7 @@ use super::connections::Connections;
 use crate::{
     activity::{self, ActivityDeps, ActivityService, CountParticipants, DetailProjection},
     candidate::{CandidateDeps, CandidateService, CountProjection},
-    draw::{self, DrawDeps, DrawService},
+    draw::{self, DrawDeps, DrawService, ProofDeps, ProofService},
     infra::outbox::Relay,
     join::{self, JoinDeps, JoinService, JoinTasks},
     kernel::Supervisor,
@@ -29,6 +29,7 @@ pub(super) struct Services {
     pub(super) relay: Arc<Relay>,
     joins: JoinService,
     winners: WinnerService,
+    proofs: ProofService,
     /// Taken when the workers start.
     join_tasks: Arc<Mutex<Option<JoinTasks>>>,
 }
@@ -49,6 +50,12 @@ impl Services {
             activities.clone(),
             candidates.clone(),
         );
+        let winners = WinnerService::new(WinnerDeps {
+            db: connections.db.clone(),
+            activities: activities.clone(),
+            clock: Arc::clone(&connections.clock),
+            mysql_reads: Arc::clone(&mysql_reads),
+        });
         Self {
             draws: draw_service(settings, connections, candidates.clone(), workers),
             notifications: NotificationSender::new(NotificationDeps {
@@ -57,12 +64,12 @@ impl Services {
                 part_size: settings.notifications.part_size,
             }),
             relay: Arc::new(relay(connections, &activities, &candidates)),
-            winners: WinnerService::new(WinnerDeps {
+            proofs: ProofService::new(ProofDeps {
                 db: connections.db.clone(),
-                activities: activities.clone(),
-                clock: Arc::clone(&connections.clock),
-                mysql_reads: Arc::clone(&mysql_reads),
+                winners: winners.clone(),
+                mysql_reads,
             }),
+            winners,
             joins,
             join_tasks: Arc::new(Mutex::new(Some(join_tasks))),
             candidates,
@@ -79,6 +86,7 @@ impl Services {
             .app_data(Data::new(self.joins.clone()))
             .app_data(Data::new(self.winners.clone()))
             .app_data(Data::new(self.draws.clone()))
+            .app_data(Data::new(self.proofs.clone()))
             .configure(activity::routes)
             .configure(join::routes)
             .configure(winners::routes)

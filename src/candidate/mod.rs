@@ -4,6 +4,7 @@
 mod admission;
 mod consumer;
 mod count_projection;
+pub mod entries;
 mod error;
 mod exact;
 mod message;
@@ -23,6 +24,7 @@ mod store;
 pub use consumer::StreamConsumer;
 pub use count_projection::CountProjection;
 pub use error::CandidateError;
+pub use exact::lock_eligible;
 pub use message::{
     BarrierPass, JoinRequest, PresenceEvent, PresenceKind, StreamMessage, TaskEvent, is_device_id,
     partition_of,

@@ -2,6 +2,7 @@
 
 mod report;
 mod token;
+mod verify;
 
 use std::{
     io::{self, Write},
@@ -19,6 +20,7 @@ use luckybag::{
 
 pub(crate) use report::report;
 pub(crate) use token::TokenArgs;
+pub(crate) use verify::{VerifyArgs, VerifyError};
 
 /// Giveaways for live rooms.
 #[derive(Debug, Parser)]
@@ -38,6 +40,8 @@ enum Command {
     Token(TokenArgs),
     /// Check the configuration and print it with secrets masked.
     CheckConfig,
+    /// Check the proof of a result, offline.
+    Verify(VerifyArgs),
     /// Play one giveaway against a running service.
     Demo(DemoArgs),
 }
@@ -61,6 +65,9 @@ pub(crate) enum CliError {
     #[error("cannot make a token")]
     Token(#[from] AuthError),
 
+    #[error(transparent)]
+    Verify(#[from] VerifyError),
+
     #[error("cannot write to standard output")]
     Output(#[from] io::Error),
 
@@ -81,6 +88,7 @@ impl CliError {
                 | AppError::RedisUrl(_),
             ) => ExitCode::from(2),
             Self::Token(AuthError::Key(_) | AuthError::Sign(_))
+            | Self::Verify(_)
             | Self::Output(_)
             | Self::App(_) => ExitCode::FAILURE,
         }
@@ -90,8 +98,13 @@ impl CliError {
 impl Cli {
     /// Does what was asked for.
     pub(crate) async fn run(self) -> Result<(), CliError> {
+        // Needs no configuration: whoever checks a result need not run the service.
+        if let Command::Verify(args) = self.command {
+            return Ok(print(&args.verify()?.to_string())?);
+        }
         let settings = Settings::load()?;
         match self.command {
+            Command::Verify(_) => Ok(()),
             Command::Token(args) => Ok(print(&args.issue(&settings.auth)?)?),
             Command::CheckConfig => Ok(print(settings.masked().trim_end())?),
             Command::Serve => {

@@ -1,4 +1,5 @@
-//! The draw: claim, drain, freeze, select, commit; once, on time, or late but drawn.
+//! The draw: claim, drain, freeze, select, commit; once, on time, or late but drawn. Redraws, and the
+//! proof of all that.
 
 mod attempt;
 mod barriers;
@@ -10,10 +11,14 @@ mod events;
 mod http;
 mod lease;
 mod observers;
+mod proof;
+mod redraw;
 mod seats;
 mod service;
 
 pub use consumer::DrawConsumer;
 pub use error::DrawError;
 pub use http::routes;
+pub use proof::{Fault, ProofDeps, ProofError, ProofService, Verified, verify_proof};
+pub use redraw::RedrawError;
 pub use service::{Begun, DrawDeps, DrawOutcome, DrawService};

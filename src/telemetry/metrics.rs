@@ -23,6 +23,9 @@ const DRAW_LATENESS: &str = "luckybag_draw_lateness_seconds";
 const DRAW_DURATION: &str = "luckybag_draw_duration_seconds";
 const DRAW_DRAIN: &str = "luckybag_draw_drain_seconds";
 const DRAWS: &str = "luckybag_draws_total";
+const REDRAWS: &str = "luckybag_redraws_total";
+const SEATS_REVOKED: &str = "luckybag_seats_revoked_total";
+const PROOF_DURATION: &str = "luckybag_proof_duration_seconds";
 const DRAINS_CUT_SHORT: &str = "luckybag_drains_cut_short_total";
 const OUTBOX_AGE: &str = "luckybag_outbox_age_seconds";
 const OUTBOX_DONE: &str = "luckybag_outbox_done_total";
@@ -65,6 +68,7 @@ impl MetricsPage {
             .set_buckets_for_metric(Matcher::Full(DRAW_LATENESS.to_owned()), &DRAW_BUCKETS)?
             .set_buckets_for_metric(Matcher::Full(DRAW_DURATION.to_owned()), &DRAW_BUCKETS)?
             .set_buckets_for_metric(Matcher::Full(DRAW_DRAIN.to_owned()), &DRAW_BUCKETS)?
+            .set_buckets_for_metric(Matcher::Full(PROOF_DURATION.to_owned()), &DRAW_BUCKETS)?
             .build_recorder();
         let page = PAGE.get_or_init(|| Self(recorder.handle()));
         // Fails only when another thread was first, whose recorder then serves both.
@@ -139,11 +143,21 @@ fn describe_draws() {
         "Time from a draw's claim to its commit"
     );
     describe_histogram!(
+        PROOF_DURATION,
+        Unit::Seconds,
+        "From the entries of a draw to their published root"
+    );
+    describe_histogram!(
         DRAW_DRAIN,
         Unit::Seconds,
         "How long a draw waited for the stream"
     );
     describe_counter!(DRAWS, "Draws committed, by path of the selection");
+    describe_counter!(REDRAWS, "Redraws committed");
+    describe_counter!(
+        SEATS_REVOKED,
+        "Seats whose win was revoked, by what became of them: filled or empty"
+    );
     describe_counter!(
         DRAINS_CUT_SHORT,
         "Draws that stopped waiting for the stream: alarm"
@@ -248,6 +262,18 @@ pub fn draw_lateness(lateness: Duration) {
 pub fn draw_committed(path: &'static str, duration: Duration) {
     counter!(DRAWS, "path" => path).increment(1);
     histogram!(DRAW_DURATION).record(duration);
+}
+
+/// Counts a committed redraw and what became of its seats.
+pub fn redraw_committed(filled: u64, empty: u64) {
+    counter!(REDRAWS).increment(1);
+    counter!(SEATS_REVOKED, "outcome" => "filled").increment(filled);
+    counter!(SEATS_REVOKED, "outcome" => "empty").increment(empty);
+}
+
+/// Counts a published proof, by how long it took.
+pub fn proof_published(duration: Duration) {
+    histogram!(PROOF_DURATION).record(duration);
 }
 
 /// Records how long a draw waited for the stream.

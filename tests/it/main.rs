@@ -18,6 +18,8 @@ mod draw_crashes;
 #[cfg(test)]
 mod draws;
 #[cfg(test)]
+mod fulfilment;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod joins;
@@ -33,6 +35,8 @@ mod own_redis;
 mod processes;
 #[cfg(test)]
 mod proxy;
+#[cfg(test)]
+mod redraws;
 #[cfg(test)]
 mod results;
 #[cfg(test)]

@@ -35,6 +35,7 @@ async fn check_ids_in_paths(api: &Api) {
         (Method::POST, "/v1/activities/ID/open", "activityId", 404),
         (Method::POST, "/v1/activities/ID/cancel", "activityId", 404),
         (Method::POST, "/v1/activities/ID/draw", "activityId", 404),
+        (Method::POST, "/v1/activities/ID/redraws", "activityId", 404),
         (Method::POST, "/v1/activities/ID/join", "activityId", 404),
         (Method::GET, "/v1/activities/ID/me", "activityId", 404),
         (Method::GET, "/v1/activities/ID/result", "activityId", 404),
@@ -52,6 +53,8 @@ async fn check_ids_in_paths(api: &Api) {
                 .bearer_auth(api.operator());
             if route.ends_with("/reject") {
                 request = request.json(&json!({ "reason": "no" }));
+            } else if route.ends_with("/redraws") {
+                request = request.json(&json!({ "winRecordIds": ["7"], "reason": "no" }));
             } else if method == Method::PATCH {
                 request = request.json(&json!({}));
             }

@@ -14,6 +14,8 @@ pub(super) enum Who {
     /// The host of the room in question, and operators.
     RoomHost,
     Operator,
+    /// Another system.
+    Service,
 }
 
 impl Who {
@@ -26,6 +28,7 @@ impl Who {
             }
             Self::RoomHost => matches!(caller, Caller::Host | Caller::Operator),
             Self::Operator => caller == Caller::Operator,
+            Self::Service => caller == Caller::Service,
         }
     }
 }
@@ -122,6 +125,18 @@ pub(super) const ROUTES: &[Route] = &[
         "/v1/activities/{activityId}/audit",
         Who::Operator,
         &[200],
+    ),
+    route(
+        "POST",
+        "/v1/activities/{activityId}/redraws",
+        Who::Operator,
+        &[409],
+    ),
+    route(
+        "POST",
+        "/v1/win-records/{winRecordId}/fulfilment",
+        Who::Service,
+        &[404],
     ),
     route("GET", "/v1/prizes", Who::Operator, &[200]),
     route("POST", "/v1/prizes", Who::Operator, &[201]),
