@@ -1,4 +1,4 @@
-//! Losing all of Redis at any moment changes no winner.
+//! Losing all of Redis at any moment changes neither a winner nor the proof.
 
 use sea_orm::{ConnectionTrait, TransactionTrait};
 
@@ -58,13 +58,21 @@ impl Stage {
         .await;
     }
 
+    /// Asserts that each was drawn right, and that a loss afterwards changes nothing either.
     async fn assert_drawn_right(&self, giveaways: &[Giveaway]) {
+        let (world, api) = (&self.world, &self.api);
+        let mut proofs = Vec::new();
         for giveaway in giveaways {
-            giveaway
-                .assert_won_by_the_right_ones(&self.world, &self.api)
-                .await;
+            giveaway.assert_won_by_the_right_ones(world, api).await;
+            proofs.push(giveaway.assert_proof_holds(api).await);
         }
-        self.world.nothing_owed().await;
+        world.nothing_owed().await;
+
+        self.redis.lose_everything().await;
+        for (giveaway, proof) in giveaways.iter().zip(proofs) {
+            giveaway.assert_won_by_the_right_ones(world, api).await;
+            assert_eq!(giveaway.assert_proof_holds(api).await, proof);
+        }
     }
 
     async fn end(self) {
@@ -74,7 +82,7 @@ impl Stage {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn losing_all_of_redis_between_joins_and_draw_changes_no_winner() {
+async fn losing_all_of_redis_between_joins_and_draw_changes_no_result() {
     let stage = Stage::new().await;
     let rooms = Rooms::of(&stage.world).await;
     let before = Giveaway::played(&rooms, &stage.api, &spec(1, "lowBits")).await;
@@ -93,7 +101,7 @@ async fn losing_all_of_redis_between_joins_and_draw_changes_no_winner() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn losing_all_of_redis_before_the_selection_changes_no_winner() {
+async fn losing_all_of_redis_before_the_selection_changes_no_result() {
     let stage = Stage::new().await;
     let rooms = Rooms::of(&stage.world).await;
     let giveaway = Giveaway::played(&rooms, &stage.api, &spec(1, "lowBits")).await;
@@ -108,7 +116,7 @@ async fn losing_all_of_redis_before_the_selection_changes_no_winner() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn losing_all_of_redis_between_selection_and_commit_changes_no_winner() {
+async fn losing_all_of_redis_between_selection_and_commit_changes_no_result() {
     let stage = Stage::new().await;
     let rooms = Rooms::of(&stage.world).await;
     let giveaway = Giveaway::played(&rooms, &stage.api, &spec(1, "mixed")).await;
@@ -136,7 +144,7 @@ async fn losing_all_of_redis_between_selection_and_commit_changes_no_winner() {
 
 /// Whatever part of a draw meets an empty Redis, also between two shards of one selection.
 #[tokio::test(flavor = "multi_thread")]
-async fn losing_all_of_redis_again_and_again_while_bags_are_drawn_changes_no_winner() {
+async fn losing_all_of_redis_again_and_again_while_bags_are_drawn_changes_no_result() {
     let stage = Stage::new().await;
     let rooms = Rooms::of(&stage.world).await;
     let mut giveaways = Vec::new();

@@ -4,3 +4,4 @@
 mod cluster;
 mod emptied;
 mod giveaway;
+mod proofs;
