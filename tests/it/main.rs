@@ -26,7 +26,11 @@ mod joins;
 #[cfg(test)]
 mod life_cycle;
 #[cfg(test)]
+mod odds;
+#[cfg(test)]
 mod outages;
+#[cfg(test)]
+mod own_redis;
 #[cfg(test)]
 mod processes;
 #[cfg(test)]
