@@ -6,6 +6,8 @@ mod consumer;
 mod count_projection;
 mod error;
 mod exact;
+mod holding;
+mod ingress;
 mod message;
 mod outage;
 mod participant;
@@ -23,6 +25,9 @@ mod store;
 pub use consumer::StreamConsumer;
 pub use count_projection::CountProjection;
 pub use error::CandidateError;
+pub use ingress::{
+    Feed, Ingress, IngressConsumer, IngressDeps, IngressError, routes as event_routes,
+};
 pub use message::{
     BarrierPass, JoinRequest, PresenceEvent, PresenceKind, StreamMessage, TaskEvent, is_device_id,
     partition_of,

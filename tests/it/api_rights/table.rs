@@ -14,6 +14,7 @@ pub(super) enum Who {
     /// The host of the room in question, and operators.
     RoomHost,
     Operator,
+    Service,
 }
 
 impl Who {
@@ -26,6 +27,7 @@ impl Who {
             }
             Self::RoomHost => matches!(caller, Caller::Host | Caller::Operator),
             Self::Operator => caller == Caller::Operator,
+            Self::Service => caller == Caller::Service,
         }
     }
 }
@@ -79,6 +81,8 @@ pub(super) const ROUTES: &[Route] = &[
         Who::Viewer,
         &[200],
     ),
+    route("POST", "/v1/events/presence", Who::Service, &[202]),
+    route("POST", "/v1/events/tasks", Who::Service, &[202]),
     route("GET", "/v1/activities", Who::AnyHost, &[200]),
     route("POST", "/v1/activities", Who::RoomHost, &[201]),
     route(
