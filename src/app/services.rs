@@ -78,12 +78,14 @@ impl Services {
         config
             .app_data(Data::new(self.activities.clone()))
             .app_data(Data::from(counter))
+            .app_data(Data::new(self.candidates.clone()))
             .app_data(Data::new(self.ingress.clone()))
             .app_data(Data::new(self.joins.clone()))
             .app_data(Data::new(self.winners.clone()))
             .app_data(Data::new(self.draws.clone()))
             .configure(activity::routes)
             .configure(candidate::event_routes)
+            .configure(candidate::stats_routes)
             .configure(join::routes)
             .configure(winners::routes)
             .configure(draw::routes);

@@ -20,6 +20,7 @@ mod rule;
 mod score;
 mod selection;
 mod service;
+mod stats;
 mod store;
 
 pub use consumer::StreamConsumer;
@@ -41,6 +42,7 @@ pub use rule::{
 pub use score::{Score, Standing};
 pub use selection::BestOf;
 pub use service::{CandidateDeps, CandidateService, Selection, SelectionPath};
+pub use stats::{RejectedCounts, Split, Stats, routes as stats_routes};
 pub use store::{PoolCount, forget_barriers};
 
 use admission::{SettledActivity, SettledUser};

@@ -23,6 +23,7 @@ const INGRESS_MESSAGES: &str = "luckybag_ingress_messages_total";
 const INGRESS_EVENTS: &str = "luckybag_ingress_events_total";
 const INGRESS_REFUSED: &str = "luckybag_ingress_refused_total";
 const INGRESS_AGE: &str = "luckybag_ingress_age_seconds";
+const STATS: &str = "luckybag_stats_total";
 const DRAW_LATENESS: &str = "luckybag_draw_lateness_seconds";
 const DRAW_DURATION: &str = "luckybag_draw_duration_seconds";
 const DRAW_DRAIN: &str = "luckybag_draw_drain_seconds";
@@ -149,6 +150,10 @@ fn describe_ingress() {
         INGRESS_AGE,
         Unit::Seconds,
         "How old the events of the slowest message were, or are, by the time they are in the stream: alarm"
+    );
+    describe_counter!(
+        STATS,
+        "Statistics counted for hosts, by where they were counted"
     );
 }
 
@@ -283,6 +288,11 @@ pub fn ingress_refused(source: &'static str, kind: &'static str, reason: &'stati
 /// Sets how old the events of the slowest ingress message of a kind are; zero when there is none.
 pub fn ingress_age(kind: &'static str, age: Duration) {
     gauge!(INGRESS_AGE, "kind" => kind).set(age.as_secs_f64());
+}
+
+/// Counts statistics that were counted for a host.
+pub fn stats_counted(path: &'static str) {
+    counter!(STATS, "path" => path).increment(1);
 }
 
 /// Records how long after drawAt a draw was committed.

@@ -36,6 +36,8 @@ mod results;
 #[cfg(test)]
 mod selection;
 #[cfg(test)]
+mod stats;
+#[cfg(test)]
 mod stream;
 #[cfg(test)]
 mod tour;
