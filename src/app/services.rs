@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use super::connections::Connections;
 use crate::{
     activity::{self, ActivityDeps, ActivityService, CountParticipants, DetailProjection},
-    candidate::{CandidateDeps, CandidateService, CountProjection},
+    candidate::{self, CandidateDeps, CandidateService, CountProjection, Ingress, IngressDeps},
     draw::{self, DrawDeps, DrawService, ProofDeps, ProofService},
     infra::outbox::Relay,
     join::{self, JoinDeps, JoinService, JoinTasks},
@@ -24,6 +24,7 @@ use crate::{
 pub(super) struct Services {
     pub(super) activities: ActivityService,
     pub(super) candidates: CandidateService,
+    pub(super) ingress: Ingress,
     pub(super) draws: DrawService,
     pub(super) notifications: NotificationSender,
     pub(super) relay: Arc<Relay>,
@@ -63,6 +64,7 @@ impl Services {
                 broker: connections.broker.clone(),
                 part_size: settings.notifications.part_size,
             }),
+            ingress: ingress(settings, connections),
             relay: Arc::new(relay(connections, &activities, &candidates)),
             proofs: ProofService::new(ProofDeps {
                 db: connections.db.clone(),
@@ -83,11 +85,15 @@ impl Services {
         config
             .app_data(Data::new(self.activities.clone()))
             .app_data(Data::from(counter))
+            .app_data(Data::new(self.candidates.clone()))
+            .app_data(Data::new(self.ingress.clone()))
             .app_data(Data::new(self.joins.clone()))
             .app_data(Data::new(self.winners.clone()))
             .app_data(Data::new(self.draws.clone()))
             .app_data(Data::new(self.proofs.clone()))
             .configure(activity::routes)
+            .configure(candidate::event_routes)
+            .configure(candidate::stats_routes)
             .configure(join::routes)
             .configure(winners::routes)
             .configure(draw::routes);
@@ -130,6 +136,15 @@ fn candidate_service(
         join: settings.join.clone(),
         partitions: settings.stream.partitions,
         mysql_reads,
+    })
+}
+
+fn ingress(settings: &Settings, connections: &Connections) -> Ingress {
+    Ingress::new(IngressDeps {
+        broker: connections.broker.clone(),
+        clock: Arc::clone(&connections.clock),
+        settings: settings.presence.clone(),
+        max_body_bytes: settings.server.batch_body_limit_bytes.get(),
     })
 }
 

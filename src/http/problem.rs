@@ -72,6 +72,11 @@ impl Problem {
         Self::new(StatusCode::CONFLICT, code, detail)
     }
 
+    /// It was there and is not kept any more.
+    pub fn gone(code: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::GONE, code, detail)
+    }
+
     /// `422 invalid_request` with every faulty field.
     pub fn invalid(errors: FieldErrors) -> Self {
         let detail = "the request has faults; `errors` names each of them";

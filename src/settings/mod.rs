@@ -10,8 +10,8 @@ mod validate;
 pub use load::SettingsError;
 pub use sections::{
     ActivitySettings, AuthSettings, CandidateSettings, DrawSettings, JoinSettings, LimitsSettings,
-    LogFormat, LogSettings, MysqlSettings, NotificationsSettings, RabbitmqSettings, RedisSettings,
-    ServerSettings, Settings, StreamSettings, SweeperSettings,
+    LogFormat, LogSettings, MysqlSettings, NotificationsSettings, PresenceSettings,
+    RabbitmqSettings, RedisSettings, ServerSettings, Settings, StreamSettings, SweeperSettings,
 };
 pub use units::{Millis, Secs};
 

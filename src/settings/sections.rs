@@ -29,6 +29,7 @@ pub struct Settings {
     pub auth: AuthSettings,
     pub activity: ActivitySettings,
     pub join: JoinSettings,
+    pub presence: PresenceSettings,
     pub candidate: CandidateSettings,
     pub draw: DrawSettings,
     pub sweeper: SweeperSettings,
@@ -48,6 +49,7 @@ pub struct ServerSettings {
     pub workers: usize,
     pub shutdown_grace_secs: Secs,
     pub join_body_limit_bytes: NonZeroUsize,
+    pub batch_body_limit_bytes: NonZeroUsize,
     pub body_limit_bytes: NonZeroUsize,
     pub client_header_timeout_ms: Millis,
     pub client_body_timeout_ms: Millis,
@@ -140,6 +142,13 @@ pub struct JoinSettings {
     pub queue_limit: NonZeroUsize,
     pub trust_completed_tasks: bool,
     pub report_accepted: bool,
+}
+
+/// Presence and task events.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct PresenceSettings {
+    pub max_ahead_secs: Secs,
 }
 
 /// Who may win.

@@ -19,6 +19,11 @@ const STREAM_MESSAGES: &str = "luckybag_stream_messages_total";
 const STREAM_LATE: &str = "luckybag_stream_late_total";
 const PROJECTIONS_SKIPPED: &str = "luckybag_projections_skipped_total";
 const EVENTS_DROPPED: &str = "luckybag_events_dropped_total";
+const INGRESS_MESSAGES: &str = "luckybag_ingress_messages_total";
+const INGRESS_EVENTS: &str = "luckybag_ingress_events_total";
+const INGRESS_REFUSED: &str = "luckybag_ingress_refused_total";
+const INGRESS_AGE: &str = "luckybag_ingress_age_seconds";
+const STATS: &str = "luckybag_stats_total";
 const DRAW_LATENESS: &str = "luckybag_draw_lateness_seconds";
 const DRAW_DURATION: &str = "luckybag_draw_duration_seconds";
 const DRAW_DRAIN: &str = "luckybag_draw_drain_seconds";
@@ -97,6 +102,7 @@ impl MetricsPage {
 
 fn describe() {
     describe_http_and_joins();
+    describe_ingress();
     describe_draws();
     describe_base();
 }
@@ -128,6 +134,30 @@ fn describe_http_and_joins() {
     describe_counter!(
         EVENTS_DROPPED,
         "Presence and task events not used, by reason"
+    );
+}
+
+fn describe_ingress() {
+    describe_counter!(
+        INGRESS_MESSAGES,
+        "Calls and messages with presence or task events that were dealt with"
+    );
+    describe_counter!(
+        INGRESS_EVENTS,
+        "Presence and task events put into the stream, confirmed"
+    );
+    describe_counter!(
+        INGRESS_REFUSED,
+        "Presence and task events that were not taken, by reason"
+    );
+    describe_gauge!(
+        INGRESS_AGE,
+        Unit::Seconds,
+        "How old the events of the slowest message were, or are, by the time they are in the stream: alarm"
+    );
+    describe_counter!(
+        STATS,
+        "Statistics counted for hosts, by where they were counted"
     );
 }
 
@@ -251,6 +281,32 @@ pub fn projections_skipped(count: u64) {
 /// Counts presence and task events that were not used.
 pub fn events_dropped(reason: &'static str, count: u64) {
     counter!(EVENTS_DROPPED, "reason" => reason).increment(count);
+}
+
+/// Counts a call (`http`) or message (`amqp`) with events of a kind that was dealt with.
+pub fn ingress_message(source: &'static str, kind: &'static str) {
+    counter!(INGRESS_MESSAGES, "source" => source, "kind" => kind).increment(1);
+}
+
+/// Counts events that were put into the stream.
+pub fn ingress_events(source: &'static str, kind: &'static str, count: u64) {
+    counter!(INGRESS_EVENTS, "source" => source, "kind" => kind).increment(count);
+}
+
+/// Counts events that were not taken.
+pub fn ingress_refused(source: &'static str, kind: &'static str, reason: &'static str, count: u64) {
+    counter!(INGRESS_REFUSED, "source" => source, "kind" => kind, "reason" => reason)
+        .increment(count);
+}
+
+/// Sets how old the events of the slowest ingress message of a kind are; zero when there is none.
+pub fn ingress_age(kind: &'static str, age: Duration) {
+    gauge!(INGRESS_AGE, "kind" => kind).set(age.as_secs_f64());
+}
+
+/// Counts statistics that were counted for a host.
+pub fn stats_counted(path: &'static str) {
+    counter!(STATS, "path" => path).increment(1);
 }
 
 /// Records how long after drawAt a draw was committed.

@@ -22,6 +22,8 @@ mod fulfilment;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod ingress;
+#[cfg(test)]
 mod joins;
 #[cfg(test)]
 mod life_cycle;
@@ -43,6 +45,8 @@ mod redraws;
 mod results;
 #[cfg(test)]
 mod selection;
+#[cfg(test)]
+mod stats;
 #[cfg(test)]
 mod stream;
 #[cfg(test)]

@@ -32,7 +32,7 @@ pub(super) fn actor(user_id: UserId) -> Actor {
 }
 
 /// The activity, if the caller may change it; to whoever may not even see it there is none.
-pub(super) async fn in_own_room(
+pub async fn in_own_room(
     activities: &ActivityService,
     caller: &HostOrOperator,
     id: ActivityId,

@@ -15,6 +15,8 @@ use super::{
 };
 use crate::harness::{Answer, Api, BagSpec, World};
 
+const LONG_AGO: &str = "2026-01-31T20:00:00Z";
+
 /// The ids that stand in the paths under test.
 struct Places {
     activity: String,
@@ -34,13 +36,13 @@ impl Route {
         if let Some(authorization) = authorization {
             request = request.header(AUTHORIZATION, authorization);
         }
-        if let Some(body) = self.body() {
+        if let Some(body) = self.body(places) {
             request = request.json(&body);
         }
         api.send(request).await
     }
 
-    fn body(&self) -> Option<Value> {
+    fn body(&self, places: &Places) -> Option<Value> {
         let private = json!({ "name": "Mug", "kind": "physical", "quantity": 1 });
         match (self.method, self.path) {
             ("POST", "/v1/activities") => Some(json!({
@@ -52,6 +54,13 @@ impl Route {
                 Some(json!({ "winRecordIds": ["7"], "reason": "no" }))
             }
             ("POST", path) if path.ends_with("/fulfilment") => Some(json!({ "state": "claimed" })),
+            ("POST", "/v1/events/presence") => Some(json!({ "events": [{
+                "roomId": ROOM, "userId": 5, "kind": "leave", "occurredAt": LONG_AGO,
+            }] })),
+            ("POST", "/v1/events/tasks") => Some(json!({ "events": [{
+                "activityId": places.activity, "userId": 5, "taskId": "follow",
+                "completedAt": LONG_AGO,
+            }] })),
             ("PATCH", _) => Some(json!({})),
             _ => None,
         }

@@ -94,6 +94,14 @@ pub(super) const ROUTES: &[Route] = &[
         Who::Viewer,
         &[409],
     ),
+    route("POST", "/v1/events/presence", Who::Service, &[202]),
+    route("POST", "/v1/events/tasks", Who::Service, &[202]),
+    route(
+        "GET",
+        "/v1/activities/{activityId}/stats",
+        Who::RoomHost,
+        &[200],
+    ),
     route("GET", "/v1/activities", Who::AnyHost, &[200]),
     route("POST", "/v1/activities", Who::RoomHost, &[201]),
     route(
