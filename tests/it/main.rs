@@ -22,6 +22,8 @@ mod harness;
 #[cfg(test)]
 mod histories;
 #[cfg(test)]
+mod interleavings;
+#[cfg(test)]
 mod joins;
 #[cfg(test)]
 mod life_cycle;
