@@ -22,7 +22,11 @@ mod fulfilment;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod histories;
+#[cfg(test)]
 mod ingress;
+#[cfg(test)]
+mod interleavings;
 #[cfg(test)]
 mod joins;
 #[cfg(test)]
