@@ -36,6 +36,8 @@ mod selection;
 #[cfg(test)]
 mod stream;
 #[cfg(test)]
+mod tokens;
+#[cfg(test)]
 mod tour;
 #[cfg(test)]
 mod whole;
