@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{answer, answered, believed, count, end, keys_from, logged, with};
 use crate::harness::{
-    Answering, Api, IssuerKey, JwksServer, Process, World, eventually, jwks, named_down,
+    Answering, Api, BagSpec, IssuerKey, JwksServer, Process, World, eventually, jwks, named_down,
 };
 
 const FAILED: &str = r#"luckybag_jwks_refreshes_total{source="jwks_url",outcome="failed"}"#;
@@ -84,8 +84,11 @@ async fn without_keys_at_the_start_the_process_waits_and_says_so() {
     let refused = api.get(&key.operator(), "/v1/prizes").await;
     assert_eq!(refused.header("retry-after"), "2");
     refused.expect_problem(503, "token_keys_unavailable");
-    // The secret needs no URL.
+    // The secret needs no URL, and a draw no token.
     assert_eq!(answer(&api, &api.operator()).await, 200);
+    let bag = api.open_bag(&BagSpec::waiting()).await;
+    world.draw_soon(&[bag]).await;
+    api.drawn(&bag).await;
     assert_eq!(logged(&process, "waiting for the keys of tokens").len(), 1);
 
     let server = JwksServer::start_at(addr, Answering::Body(jwks(&[&key]))).await;
