@@ -17,7 +17,7 @@ use actix_web::{
 use super::{error::AppError, services::Services};
 use crate::{
     http::{Auth, BodyLimits, HealthKit, WebKit, track_request},
-    kernel::{Supervisor, SystemClock},
+    kernel::Supervisor,
     settings::{ServerSettings, Settings},
 };
 
@@ -34,9 +34,10 @@ impl HttpServers {
         settings: &Settings,
         services: &Services,
         health: HealthKit,
+        auth: Arc<Auth>,
     ) -> Result<Self, AppError> {
         let kit = WebKit {
-            auth: Arc::new(Auth::new(&settings.auth, Arc::new(SystemClock))?),
+            auth,
             limits: BodyLimits::of(&settings.server),
         };
         let server = &settings.server;

@@ -122,6 +122,15 @@ pub struct AuthSettings {
     #[serde(with = "parse::optional_text")]
     pub audience: Option<String>,
     pub leeway_secs: u32,
+    #[serde(with = "parse::optional_text")]
+    pub jwks_file: Option<String>,
+    /// Empty when none is configured.
+    #[serde(serialize_with = "masking::optional_url")]
+    pub jwks_url: SecretString,
+    pub jwks_allow_http: bool,
+    pub jwks_refresh_secs: Secs,
+    pub jwks_least_pause_secs: Secs,
+    pub jwks_timeout_ms: Millis,
 }
 
 /// The life cycle of activities.

@@ -108,6 +108,8 @@ fn rules_between_keys_are_checked_and_every_fault_is_named() {
     let fault = load(&[
         ("LUCKYBAG__NAMESPACE", "Lucky Bag"),
         ("LUCKYBAG__AUTH__SIGNING_SECRET", "short"),
+        ("LUCKYBAG__AUTH__JWKS_URL", "http://keys.example/jwks.json"),
+        ("LUCKYBAG__AUTH__JWKS_LEAST_PAUSE_SECS", "301"),
         ("LUCKYBAG__STREAM__PARTITIONS", "65"),
         ("LUCKYBAG__DRAW__LEASE_RENEW_SECS", "8"),
         ("LUCKYBAG__DRAW__DRAIN_MAX_SECS", "29"),
@@ -122,6 +124,8 @@ fn rules_between_keys_are_checked_and_every_fault_is_named() {
     for key in [
         "namespace",
         "auth.signing_secret",
+        "auth.jwks_url",
+        "auth.jwks_least_pause_secs",
         "stream.partitions",
         "draw.lease_renew_secs",
         "draw.drain_limit_secs",

@@ -1,13 +1,14 @@
 //! Rules that one key's type cannot say. All faults are named at once.
 
-use std::{fmt::Display, str::FromStr};
+use std::{fmt::Display, net::IpAddr, str::FromStr};
 
+use hyper::Uri;
 use lapin::uri::AMQPUri;
 use secrecy::{ExposeSecret, SecretString};
 use sqlx::mysql::MySqlConnectOptions;
 use tracing_subscriber::EnvFilter;
 
-use super::sections::{DrawSettings, ServerSettings, Settings};
+use super::sections::{AuthSettings, DrawSettings, ServerSettings, Settings};
 
 /// Shortest HS256 secret: as long as the hash, RFC 7518 section 3.2.
 const SHORTEST_SECRET_BYTES: usize = 32;
@@ -38,6 +39,8 @@ pub(super) fn faults(settings: &Settings) -> Vec<String> {
         ),
         partitions(settings.stream.partitions),
         secret(&settings.auth.signing_secret),
+        jwks_url(&settings.auth),
+        jwks_pauses(&settings.auth),
         queue(
             settings.join.batch_max.get(),
             settings.join.queue_limit.get(),
@@ -120,6 +123,45 @@ fn secret(secret: &SecretString) -> Check {
     check(
         || length == 0 || length >= SHORTEST_SECRET_BYTES,
         format!("`auth.signing_secret` is empty or at least {SHORTEST_SECRET_BYTES} bytes long"),
+    )
+}
+
+/// Keys that anybody on the way can exchange let everybody in.
+fn jwks_url(auth: &AuthSettings) -> Check {
+    let url = auth.jwks_url.expose_secret();
+    if url.is_empty() {
+        return Ok(());
+    }
+    let uri = url.parse::<Uri>().unwrap_or_default();
+    let authority = uri.authority().map_or("", |authority| authority.as_str());
+    check(
+        || matches!(uri.scheme_str(), Some("https" | "http")) && !authority.is_empty(),
+        "`auth.jwks_url` is a complete https:// URL",
+    )?;
+    check(
+        || !authority.contains('@'),
+        "`auth.jwks_url` has no user and no password: none are sent",
+    )?;
+    check(
+        || {
+            uri.scheme_str() == Some("https")
+                || auth.jwks_allow_http
+                || is_loopback(uri.host().unwrap_or_default())
+        },
+        "`auth.jwks_url` is https://, but for loopback or with `auth.jwks_allow_http`",
+    )
+}
+
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost")
+        || IpAddr::from_str(address).is_ok_and(|address| address.is_loopback())
+}
+
+fn jwks_pauses(auth: &AuthSettings) -> Check {
+    check(
+        || auth.jwks_least_pause_secs <= auth.jwks_refresh_secs,
+        "`auth.jwks_least_pause_secs` is at most `auth.jwks_refresh_secs`",
     )
 }
 

@@ -10,6 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 const HTTP_REQUESTS: &str = "luckybag_http_requests_total";
 const HTTP_DURATION: &str = "luckybag_http_request_duration_seconds";
+const TOKENS_REFUSED: &str = "luckybag_tokens_refused_total";
+const JWKS_REFRESHES: &str = "luckybag_jwks_refreshes_total";
+const JWKS_KEYS: &str = "luckybag_jwks_keys";
 const JOINS_ACCEPTED: &str = "luckybag_joins_accepted_total";
 const JOINS_REFUSED: &str = "luckybag_joins_refused_total";
 const JOINS_SETTLED: &str = "luckybag_joins_settled_total";
@@ -103,6 +106,7 @@ impl MetricsPage {
 fn describe() {
     describe_http_and_joins();
     describe_ingress();
+    describe_tokens();
     describe_draws();
     describe_base();
 }
@@ -159,6 +163,18 @@ fn describe_ingress() {
         STATS,
         "Statistics counted for hosts, by where they were counted"
     );
+}
+
+fn describe_tokens() {
+    describe_counter!(
+        TOKENS_REFUSED,
+        "Calls whose token was not believed, by reason"
+    );
+    describe_counter!(
+        JWKS_REFRESHES,
+        "Readings of a JWKS, by source and outcome; `failed` keeps the old keys"
+    );
+    describe_gauge!(JWKS_KEYS, "Usable keys of a JWKS, by source");
 }
 
 fn describe_draws() {
@@ -228,6 +244,25 @@ pub fn http_request(route: &str, method: &'static str, status: u16, duration: Du
     counter!(HTTP_REQUESTS, "route" => route.clone(), "method" => method, "status" => status)
         .increment(1);
     histogram!(HTTP_DURATION, "route" => route, "method" => method).record(duration);
+}
+
+/// Counts one call whose token was not believed.
+pub fn token_refused(reason: &'static str) {
+    counter!(TOKENS_REFUSED, "reason" => reason).increment(1);
+}
+
+/// Counts one reading of a JWKS.
+pub fn jwks_refreshed(source: &'static str, outcome: &'static str) {
+    counter!(JWKS_REFRESHES, "source" => source, "outcome" => outcome).increment(1);
+}
+
+/// Sets how many usable keys a JWKS has.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a JWKS has far fewer than 2^52 keys"
+)]
+pub fn jwks_keys(source: &'static str, count: usize) {
+    gauge!(JWKS_KEYS, "source" => source).set(count as f64);
 }
 
 /// Counts joins that were confirmed in time.

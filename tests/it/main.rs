@@ -54,6 +54,8 @@ mod stats;
 #[cfg(test)]
 mod stream;
 #[cfg(test)]
+mod tokens;
+#[cfg(test)]
 mod tour;
 #[cfg(test)]
 mod whole;

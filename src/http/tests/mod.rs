@@ -24,17 +24,16 @@ use serde_json::Value;
 use super::*;
 use crate::{
     kernel::{Clock, RoomId, SystemClock, UserId},
-    settings::AuthSettings,
+    settings::{AuthSettings, Settings},
 };
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
 fn auth_settings() -> AuthSettings {
+    let settings = Settings::load_from(None, std::iter::empty()).unwrap();
     AuthSettings {
         signing_secret: SecretString::from(SECRET),
-        issuer: None,
-        audience: None,
-        leeway_secs: 0,
+        ..settings.auth
     }
 }
 

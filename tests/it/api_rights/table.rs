@@ -20,6 +20,7 @@ pub(super) enum Who {
 
 impl Who {
     pub(super) fn includes(self, caller: Caller) -> bool {
+        let caller = caller.by_secret();
         match self {
             Self::Anyone => true,
             Self::Viewer => caller.is_known(),
