@@ -134,7 +134,7 @@ impl Failover {
         }
     }
 
-    /// All but the first have an event more on the new master.
+    /// Each of them changes twice more, on the new master.
     async fn catch_up(&mut self, users: &[u64]) {
         self.leave(users).await;
         self.come_back(users).await;

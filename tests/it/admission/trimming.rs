@@ -18,7 +18,7 @@ const BATCH: usize = 200;
 struct Pair {
     trimmed: Rig,
     whole: Rig,
-    /// Who is there is at the end, in the order in which they will leave from behind.
+    /// Those who are there; who leaves next stands last.
     present: Vec<u64>,
     now_ms: i64,
 }

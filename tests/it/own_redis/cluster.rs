@@ -139,7 +139,7 @@ async fn a_pool_on_a_cluster_is_rebuilt_and_follows_its_slots() {
     pool_is_right(&world, &giveaway).await;
     let (id, shard) = (giveaway.bag.id, shard_of(&giveaway));
 
-    // A part of it is lost on each node.
+    // A shard is lost, and every script that a node knew.
     for key in [
         world.keys().candidate(id, shard),
         world.keys().revision(id, shard),
