@@ -16,7 +16,7 @@ use actix_web::{
 
 use super::{error::AppError, services::Services};
 use crate::{
-    http::{Auth, BodyLimits, HealthKit, WebKit, track_request},
+    http::{Auth, BodyLimits, HealthKit, RateLimits, WebKit, limit_by_address, track_request},
     kernel::{Supervisor, SystemClock},
     settings::{ServerSettings, Settings},
 };
@@ -38,6 +38,7 @@ impl HttpServers {
         let kit = WebKit {
             auth: Arc::new(Auth::new(&settings.auth, Arc::new(SystemClock))?),
             limits: BodyLimits::of(&settings.server),
+            rates: Arc::new(RateLimits::of(&settings.limits, &settings.server)),
         };
         let server = &settings.server;
         let services = services.clone();
@@ -126,6 +127,7 @@ where
     let server = HttpServer::new(move || {
         let configure = configure.clone();
         App::new()
+            .wrap(from_fn(limit_by_address))
             .wrap(from_fn(track_request))
             .configure(|config| configure(config))
     })

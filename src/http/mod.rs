@@ -1,7 +1,7 @@
-//! The web kit: problem bodies, strict extractors, rights to act, request ids, health.
+//! The web kit: problem bodies, strict extractors, rights to act, limits, request ids, health.
 //!
-//! An application is `App::new().wrap(from_fn(track_request)).configure(|cfg| kit.configure(cfg))`
-//! and the features' routes, each an [`Endpoint`].
+//! An application is `App::new().wrap(from_fn(limit_by_address)).wrap(from_fn(track_request))`,
+//! `.configure(|cfg| kit.configure(cfg))` and the features' routes, each an [`Endpoint`].
 
 mod auth;
 mod body;
@@ -10,6 +10,7 @@ mod fields;
 mod health;
 mod ids;
 mod kit;
+mod limits;
 pub mod page;
 mod path;
 mod principal;
@@ -26,6 +27,7 @@ pub use fields::{FieldErrors, FieldFault};
 pub use health::{Dependency, HealthKit, Probe, Readiness};
 pub use ids::IdParam;
 pub use kit::WebKit;
+pub use limits::{RateLimits, limit_by_address};
 pub use page::{Cursor, Page, PageLimit, PageRequest};
 pub use path::PathId;
 pub use principal::{HostOrOperator, Operator, Principal, Role, Service, Viewer};

@@ -6,7 +6,7 @@ use std::future::{Ready, ready};
 
 use actix_web::{FromRequest, HttpRequest, dev::Payload};
 
-use super::{auth::Auth, problem::Problem};
+use super::{auth::Auth, limits::RateLimits, problem::Problem};
 use crate::kernel::{RoomId, UserId};
 
 /// What a token may say about its bearer.
@@ -129,11 +129,14 @@ macro_rules! right {
 
             fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
                 let may: fn(&Principal) -> bool = $may;
-                ready(match Auth::of_request(request) {
-                    Ok(principal) if may(&principal) => Ok(Self(principal)),
-                    Ok(_) => Err(Problem::forbidden(concat!("this needs the role ", $needed))),
-                    Err(problem) => Err(problem),
-                })
+                let caller = Auth::of_request(request);
+                ready(
+                    match caller.and_then(|caller| RateLimits::admit(request, caller)) {
+                        Ok(principal) if may(&principal) => Ok(Self(principal)),
+                        Ok(_) => Err(Problem::forbidden(concat!("this needs the role ", $needed))),
+                        Err(problem) => Err(problem),
+                    },
+                )
             }
         }
     };

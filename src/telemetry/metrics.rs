@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 const HTTP_REQUESTS: &str = "luckybag_http_requests_total";
 const HTTP_DURATION: &str = "luckybag_http_request_duration_seconds";
+const RATE_LIMITED: &str = "luckybag_rate_limited_total";
 const JOINS_ACCEPTED: &str = "luckybag_joins_accepted_total";
 const JOINS_REFUSED: &str = "luckybag_joins_refused_total";
 const JOINS_SETTLED: &str = "luckybag_joins_settled_total";
@@ -104,6 +105,7 @@ fn describe_http_and_joins() {
         Unit::Seconds,
         "How long HTTP requests took, by route"
     );
+    describe_counter!(RATE_LIMITED, "Calls answered 429, by what was counted");
     describe_counter!(JOINS_ACCEPTED, "Joins answered 202: confirmed by RabbitMQ");
     describe_counter!(JOINS_REFUSED, "Joins not accepted, by reason");
     describe_counter!(JOINS_SETTLED, "Joins that got their verdict, by outcome");
@@ -184,6 +186,11 @@ pub fn http_request(route: &str, method: &'static str, status: u16, duration: Du
     counter!(HTTP_REQUESTS, "route" => route.clone(), "method" => method, "status" => status)
         .increment(1);
     histogram!(HTTP_DURATION, "route" => route, "method" => method).record(duration);
+}
+
+/// Counts a call that was refused because its `user` or its `address` calls too often.
+pub fn rate_limited(by: &'static str) {
+    counter!(RATE_LIMITED, "by" => by).increment(1);
 }
 
 /// Counts joins that were confirmed in time.

@@ -24,6 +24,8 @@ mod joins;
 #[cfg(test)]
 mod life_cycle;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
 mod outages;
 #[cfg(test)]
 mod processes;

@@ -3,6 +3,7 @@
 mod auth;
 mod body;
 mod health;
+mod limits;
 mod params;
 mod problems;
 
@@ -24,7 +25,7 @@ use serde_json::Value;
 use super::*;
 use crate::{
     kernel::{Clock, RoomId, SystemClock, UserId},
-    settings::AuthSettings,
+    settings::{AuthSettings, Settings},
 };
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
@@ -38,11 +39,19 @@ fn auth_settings() -> AuthSettings {
     }
 }
 
+/// The limits of a service with other settings than the default ones.
+fn rates(change: impl FnOnce(&mut Settings)) -> RateLimits {
+    let mut settings = Settings::load_from(None, std::iter::empty()).unwrap();
+    change(&mut settings);
+    RateLimits::of(&settings.limits, &settings.server)
+}
+
 fn kit() -> WebKit {
     let auth = Auth::new(&auth_settings(), Arc::new(SystemClock)).unwrap();
     WebKit {
         auth: Arc::new(auth),
         limits: BodyLimits::default(),
+        rates: Arc::new(rates(|_| ())),
     }
 }
 
@@ -51,8 +60,12 @@ type TestApp = Box<dyn Fn(test::TestRequest) -> LocalBoxFuture<'static, ServiceR
 
 /// An application with the routes of `routes`.
 async fn app(routes: impl FnOnce(&mut ServiceConfig)) -> TestApp {
-    let kit = kit();
+    app_with(&kit(), routes).await
+}
+
+async fn app_with(kit: &WebKit, routes: impl FnOnce(&mut ServiceConfig)) -> TestApp {
     let app = App::new()
+        .wrap(from_fn(limit_by_address))
         .wrap(from_fn(track_request))
         .configure(|config| kit.configure(config))
         .configure(routes);

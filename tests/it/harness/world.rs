@@ -90,6 +90,10 @@ impl World {
             ("NAMESPACE", self.namespace.as_str()),
             ("MYSQL__URL", &self.mysql_url),
             ("MYSQL__MAX_CONNECTIONS", "12"),
+            ("LIMITS__MYSQL_CONCURRENCY", "8"),
+            // Tests ask again and again, as one user and from one address.
+            ("LIMITS__USER_PER_SECOND", "0"),
+            ("LIMITS__IP_PER_SECOND", "0"),
             ("REDIS__URL", &self.redis_url),
             ("REDIS__POOL_SIZE", "2"),
             ("RABBITMQ__URL", &self.rabbitmq_url),
