@@ -11,7 +11,7 @@ use crate::{
     activity::{self, ActivityDeps, ActivityService, CountParticipants, DetailProjection},
     candidate::{CandidateDeps, CandidateService, CountProjection},
     draw::{self, DrawDeps, DrawService},
-    infra::outbox::Relay,
+    infra::{idempotency::Answers, outbox::Relay},
     join::{self, JoinDeps, JoinService, JoinTasks},
     kernel::Supervisor,
     notifications::{NotificationDeps, NotificationSender},
@@ -27,6 +27,7 @@ pub(super) struct Services {
     pub(super) draws: DrawService,
     pub(super) notifications: NotificationSender,
     pub(super) relay: Arc<Relay>,
+    pub(super) answers: Answers,
     joins: JoinService,
     winners: WinnerService,
     /// Taken when the workers start.
@@ -50,7 +51,14 @@ impl Services {
             candidates.clone(),
         );
         Self {
-            draws: draw_service(settings, connections, candidates.clone(), workers),
+            draws: draw_service(
+                settings,
+                connections,
+                candidates.clone(),
+                workers,
+                Arc::clone(&mysql_reads),
+            ),
+            answers: Answers::new(connections.db.clone(), Arc::clone(&mysql_reads)),
             notifications: NotificationSender::new(NotificationDeps {
                 db: connections.db.clone(),
                 broker: connections.broker.clone(),
@@ -79,6 +87,7 @@ impl Services {
             .app_data(Data::new(self.joins.clone()))
             .app_data(Data::new(self.winners.clone()))
             .app_data(Data::new(self.draws.clone()))
+            .app_data(Data::new(self.answers.clone()))
             .configure(activity::routes)
             .configure(join::routes)
             .configure(winners::routes)
@@ -148,6 +157,7 @@ fn draw_service(
     connections: &Connections,
     candidates: CandidateService,
     workers: &Supervisor,
+    mysql_reads: Arc<Semaphore>,
 ) -> DrawService {
     DrawService::new(DrawDeps {
         db: connections.db.clone(),
@@ -157,6 +167,7 @@ fn draw_service(
         candidates,
         supervisor: workers.clone(),
         settings: settings.draw.clone(),
+        mysql_reads,
     })
 }
 

@@ -20,6 +20,8 @@ mod draws;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod idempotency;
+#[cfg(test)]
 mod joins;
 #[cfg(test)]
 mod life_cycle;

@@ -2,3 +2,4 @@
 
 mod clients;
 mod rates;
+mod turns;
