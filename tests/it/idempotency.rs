@@ -158,6 +158,11 @@ async fn a_key_belongs_to_one_call_of_one_user() {
         let answer = call.send(&api, "key").await;
         answer.expect_problem(422, "idempotency_key_reused");
     }
+    let submit = Keyed::post(&host, format!("{path}/submit"), None);
+    submit.send(&api, "move").await.expect(200);
+    let open = Keyed::post(&host, format!("{path}/open"), None);
+    let answer = open.send(&api, "move").await;
+    answer.expect_problem(422, "idempotency_key_reused");
     // Keys differ in every letter, and other people have keys of their own.
     let others = [("KEY", host.clone()), ("key", api.operator())];
     for (key, token) in others {

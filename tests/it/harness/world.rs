@@ -112,6 +112,22 @@ impl World {
             .collect()
     }
 
+    /// How often users and addresses may call by default: in a world they may without end.
+    pub(crate) fn default_rates() -> Vec<(&'static str, String)> {
+        let limits = Settings::load_from(None, std::iter::empty())
+            .expect("the defaults")
+            .limits;
+        vec![
+            (
+                "LIMITS__USER_PER_SECOND",
+                limits.user_per_second.to_string(),
+            ),
+            ("LIMITS__USER_BURST", limits.user_burst.to_string()),
+            ("LIMITS__IP_PER_SECOND", limits.ip_per_second.to_string()),
+            ("LIMITS__IP_BURST", limits.ip_burst.to_string()),
+        ]
+    }
+
     /// The settings of a process in this world, for parts that a test runs itself.
     pub(crate) fn settings(&self) -> Settings {
         Settings::load_from(None, self.variables().into_iter()).expect("settings of the test")

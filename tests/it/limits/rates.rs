@@ -1,7 +1,6 @@
 //! How often users and addresses may call.
 
 use futures_util::{StreamExt, stream};
-use luckybag::settings::Settings;
 
 use crate::harness::{Answer, Api, BagSpec, Proxies, World, metric, metrics_page};
 
@@ -116,19 +115,8 @@ async fn a_proxy_that_nobody_named_is_told_of_once() {
 async fn by_default_thousands_of_viewers_may_share_an_address() {
     const VIEWERS: u64 = 3_000;
     let world = World::new().await;
-    let defaults = Settings::load_from(None, std::iter::empty())
-        .expect("the defaults")
-        .limits;
-    let changes = [
-        (
-            "LIMITS__USER_PER_SECOND",
-            defaults.user_per_second.to_string(),
-        ),
-        ("LIMITS__USER_BURST", defaults.user_burst.to_string()),
-        ("LIMITS__IP_PER_SECOND", defaults.ip_per_second.to_string()),
-        ("LIMITS__IP_BURST", defaults.ip_burst.to_string()),
-    ];
-    let changes: Vec<_> = changes
+    let rates = World::default_rates();
+    let changes: Vec<_> = rates
         .iter()
         .map(|(key, value)| (*key, value.as_str()))
         .collect();
