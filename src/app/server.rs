@@ -16,7 +16,7 @@ use actix_web::{
 
 use super::{error::AppError, services::Services};
 use crate::{
-    http::{Auth, BodyLimits, HealthKit, WebKit, track_request},
+    http::{Auth, BodyLimits, HealthKit, RateLimits, WebKit, limit_by_address, track_request},
     kernel::Supervisor,
     settings::{ServerSettings, Settings},
 };
@@ -39,6 +39,7 @@ impl HttpServers {
         let kit = WebKit {
             auth,
             limits: BodyLimits::of(&settings.server),
+            rates: Arc::new(RateLimits::of(&settings.limits, &settings.server)),
         };
         let server = &settings.server;
         let services = services.clone();
@@ -127,6 +128,7 @@ where
     let server = HttpServer::new(move || {
         let configure = configure.clone();
         App::new()
+            .wrap(from_fn(limit_by_address))
             .wrap(from_fn(track_request))
             .configure(|config| configure(config))
     })

@@ -11,7 +11,7 @@ use crate::{
     activity::{self, ActivityDeps, ActivityService, CountParticipants, DetailProjection},
     candidate::{self, CandidateDeps, CandidateService, CountProjection, Ingress, IngressDeps},
     draw::{self, DrawDeps, DrawService, ProofDeps, ProofService},
-    infra::outbox::Relay,
+    infra::{idempotency::Answers, outbox::Relay},
     join::{self, JoinDeps, JoinService, JoinTasks},
     kernel::Supervisor,
     notifications::{NotificationDeps, NotificationSender},
@@ -28,6 +28,7 @@ pub(super) struct Services {
     pub(super) draws: DrawService,
     pub(super) notifications: NotificationSender,
     pub(super) relay: Arc<Relay>,
+    pub(super) answers: Answers,
     joins: JoinService,
     winners: WinnerService,
     proofs: ProofService,
@@ -58,7 +59,14 @@ impl Services {
             mysql_reads: Arc::clone(&mysql_reads),
         });
         Self {
-            draws: draw_service(settings, connections, candidates.clone(), workers),
+            draws: draw_service(
+                settings,
+                connections,
+                candidates.clone(),
+                workers,
+                Arc::clone(&mysql_reads),
+            ),
+            answers: Answers::new(connections.db.clone(), Arc::clone(&mysql_reads)),
             notifications: NotificationSender::new(NotificationDeps {
                 db: connections.db.clone(),
                 broker: connections.broker.clone(),
@@ -91,6 +99,7 @@ impl Services {
             .app_data(Data::new(self.winners.clone()))
             .app_data(Data::new(self.draws.clone()))
             .app_data(Data::new(self.proofs.clone()))
+            .app_data(Data::new(self.answers.clone()))
             .configure(activity::routes)
             .configure(candidate::event_routes)
             .configure(candidate::stats_routes)
@@ -171,6 +180,7 @@ fn draw_service(
     connections: &Connections,
     candidates: CandidateService,
     workers: &Supervisor,
+    mysql_reads: Arc<Semaphore>,
 ) -> DrawService {
     DrawService::new(DrawDeps {
         db: connections.db.clone(),
@@ -180,6 +190,7 @@ fn draw_service(
         candidates,
         supervisor: workers.clone(),
         settings: settings.draw.clone(),
+        mysql_reads,
     })
 }
 

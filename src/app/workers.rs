@@ -96,6 +96,7 @@ fn sweeper_deps(services: &Services) -> SweeperDeps {
         activities: services.activities.clone(),
         candidates: services.candidates.clone(),
         draws: services.draws.clone(),
+        answers: services.answers.clone(),
     }
 }
 

@@ -14,7 +14,7 @@ use serde::{
     de::{DeserializeOwned, IgnoredAny},
 };
 
-use super::{fields::FieldErrors, problem::Problem, type_faults};
+use super::{fields::FieldErrors, once::note_body, problem::Problem, type_faults};
 use crate::settings::ServerSettings;
 
 /// How large bodies may be, in bytes, and how long they may take. Part of the application's data.
@@ -124,6 +124,7 @@ struct Reader {
     limit: usize,
     patience: Duration,
     payload: Payload,
+    request: HttpRequest,
 }
 
 impl Reader {
@@ -139,6 +140,7 @@ impl Reader {
             limit: limit(limits),
             patience: limits.patience,
             payload: payload.take(),
+            request: request.clone(),
         }
     }
 
@@ -172,6 +174,7 @@ impl Reader {
             }
             bytes.extend_from_slice(&chunk);
         }
+        note_body(&self.request, &bytes);
         Ok(bytes.freeze())
     }
 }

@@ -5,7 +5,7 @@
 use actix_web::{FromRequest, HttpRequest, dev::Payload};
 use futures_util::{FutureExt, future::LocalBoxFuture};
 
-use super::{auth::Auth, problem::Problem};
+use super::{auth::Auth, limits::RateLimits, problem::Problem};
 use crate::kernel::{RoomId, UserId};
 
 /// What a token may say about its bearer.
@@ -129,11 +129,13 @@ macro_rules! right {
             fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
                 let may: fn(&Principal) -> bool = $may;
                 let verified = Auth::of_request(request);
+                let limits = RateLimits::of_request(request);
                 async move {
-                    match verified.await {
-                        Ok(principal) if may(&principal) => Ok(Self(principal)),
-                        Ok(_) => Err(Problem::forbidden(concat!("this needs the role ", $needed))),
-                        Err(problem) => Err(problem),
+                    let caller = RateLimits::admit(limits.as_deref(), verified.await?)?;
+                    if may(&caller) {
+                        Ok(Self(caller))
+                    } else {
+                        Err(Problem::forbidden(concat!("this needs the role ", $needed)))
                     }
                 }
                 .boxed_local()

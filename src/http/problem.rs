@@ -97,6 +97,11 @@ impl Problem {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, code, detail).with_retry_after(retry)
     }
 
+    /// `429`: the caller has used up what it may.
+    pub(super) fn rate_limited(detail: impl Into<String>, wait: Duration) -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", detail).with_retry_after(wait)
+    }
+
     /// `500`. The error and its sources are logged, and not shown.
     pub fn internal(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::internal_logged().with_cause(error)

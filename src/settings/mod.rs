@@ -3,11 +3,13 @@
 mod load;
 mod masking;
 mod parse;
+mod proxies;
 mod sections;
 mod units;
 mod validate;
 
 pub use load::SettingsError;
+pub use proxies::ProxyRange;
 pub use sections::{
     ActivitySettings, AuthSettings, CandidateSettings, DrawSettings, JoinSettings, LimitsSettings,
     LogFormat, LogSettings, MysqlSettings, NotificationsSettings, PresenceSettings,

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     masking, parse,
+    proxies::ProxyRange,
     units::{Millis, Secs},
 };
 use crate::kernel::UserId;
@@ -54,6 +55,9 @@ pub struct ServerSettings {
     pub client_header_timeout_ms: Millis,
     pub client_body_timeout_ms: Millis,
     pub keep_alive_secs: Secs,
+    /// Whose `X-Forwarded-For` is believed.
+    #[serde(with = "parse::comma_list")]
+    pub trusted_proxies: Vec<ProxyRange>,
 }
 
 /// What is logged, and how.
@@ -212,4 +216,12 @@ pub struct NotificationsSettings {
 #[serde(deny_unknown_fields)]
 pub struct LimitsSettings {
     pub mysql_concurrency: NonZeroUsize,
+    /// 0 turns the limit of a user off.
+    pub user_per_second: u32,
+    pub user_burst: NonZeroU32,
+    /// 0 turns the limit of an address off.
+    pub ip_per_second: u32,
+    pub ip_burst: NonZeroU32,
+    /// Of users, and as many of addresses.
+    pub buckets_max: NonZeroU32,
 }

@@ -8,16 +8,27 @@ use secrecy::{ExposeSecret, SecretString};
 use sqlx::mysql::MySqlConnectOptions;
 use tracing_subscriber::EnvFilter;
 
-use super::sections::{AuthSettings, DrawSettings, ServerSettings, Settings};
+use super::{
+    proxies::ProxyRange,
+    sections::{AuthSettings, DrawSettings, ServerSettings, Settings},
+};
 
 /// Shortest HS256 secret: as long as the hash, RFC 7518 section 3.2.
 const SHORTEST_SECRET_BYTES: usize = 32;
+
+/// Connections that callers of the API may never take: draws, admission, the outbox and the sweeper
+/// need some at any time.
+const RESERVED_CONNECTIONS: usize = 4;
+
+/// Calls a second that no process could answer anyway.
+const HIGHEST_RATE: u32 = 1_000_000;
 
 /// What is wrong, each fault with the key it is about.
 pub(super) fn faults(settings: &Settings) -> Vec<String> {
     let checks = [
         namespace(&settings.namespace),
         server(&settings.server),
+        trusted_proxies(&settings.server),
         filter(&settings.log.filter),
         url(
             "mysql.url",
@@ -48,6 +59,9 @@ pub(super) fn faults(settings: &Settings) -> Vec<String> {
         trim_floor(settings.candidate.trim_floor),
         lease(&settings.draw),
         drain(&settings.draw),
+        mysql_concurrency(settings),
+        rate("limits.user_per_second", settings.limits.user_per_second),
+        rate("limits.ip_per_second", settings.limits.ip_per_second),
     ];
     checks.into_iter().filter_map(Result::err).collect()
 }
@@ -81,6 +95,14 @@ fn server(server: &ServerSettings) -> Check {
     check(
         || server.bind.port() == 0 || server.ops_bind != Some(server.bind),
         "`server.ops_bind` is empty or differs from `server.bind`",
+    )
+}
+
+fn trusted_proxies(server: &ServerSettings) -> Check {
+    let is_everything = |range: &ProxyRange| range.is_everything();
+    check(
+        || !server.trusted_proxies.iter().any(is_everything),
+        "`server.trusted_proxies` names the proxies, not every address there is",
     )
 }
 
@@ -190,5 +212,24 @@ fn drain(draw: &DrawSettings) -> Check {
     check(
         || draw.drain_limit_secs <= draw.drain_max_secs,
         "`draw.drain_limit_secs` is at most `draw.drain_max_secs`",
+    )
+}
+
+fn mysql_concurrency(settings: &Settings) -> Check {
+    let connections = settings.mysql.max_connections.get();
+    let for_callers = settings.limits.mysql_concurrency.get();
+    check(
+        || usize::try_from(connections).is_ok_and(|all| all >= for_callers + RESERVED_CONNECTIONS),
+        format!(
+            "`limits.mysql_concurrency` leaves at least {RESERVED_CONNECTIONS} of \
+             `mysql.max_connections` to draws and admission"
+        ),
+    )
+}
+
+fn rate(key: &str, per_second: u32) -> Check {
+    check(
+        || per_second <= HIGHEST_RATE,
+        format!("`{key}` is at most {HIGHEST_RATE}; 0 is no limit"),
     )
 }

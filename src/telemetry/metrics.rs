@@ -13,6 +13,7 @@ const HTTP_DURATION: &str = "luckybag_http_request_duration_seconds";
 const TOKENS_REFUSED: &str = "luckybag_tokens_refused_total";
 const JWKS_REFRESHES: &str = "luckybag_jwks_refreshes_total";
 const JWKS_KEYS: &str = "luckybag_jwks_keys";
+const RATE_LIMITED: &str = "luckybag_rate_limited_total";
 const JOINS_ACCEPTED: &str = "luckybag_joins_accepted_total";
 const JOINS_REFUSED: &str = "luckybag_joins_refused_total";
 const JOINS_SETTLED: &str = "luckybag_joins_settled_total";
@@ -118,6 +119,7 @@ fn describe_http_and_joins() {
         Unit::Seconds,
         "How long HTTP requests took, by route"
     );
+    describe_counter!(RATE_LIMITED, "Calls answered 429, by what was counted");
     describe_counter!(JOINS_ACCEPTED, "Joins answered 202: confirmed by RabbitMQ");
     describe_counter!(JOINS_REFUSED, "Joins not accepted, by reason");
     describe_counter!(JOINS_SETTLED, "Joins that got their verdict, by outcome");
@@ -263,6 +265,11 @@ pub fn jwks_refreshed(source: &'static str, outcome: &'static str) {
 )]
 pub fn jwks_keys(source: &'static str, count: usize) {
     gauge!(JWKS_KEYS, "source" => source).set(count as f64);
+}
+
+/// Counts a call that was refused because its `user` or its `address` calls too often.
+pub fn rate_limited(by: &'static str) {
+    counter!(RATE_LIMITED, "by" => by).increment(1);
 }
 
 /// Counts joins that were confirmed in time.

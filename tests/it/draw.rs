@@ -152,6 +152,7 @@ impl Rig {
             candidates: self.candidates.clone(),
             supervisor: self.supervisor.clone(),
             settings,
+            mysql_reads: Arc::new(Semaphore::new(2)),
         })
     }
 

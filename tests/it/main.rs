@@ -24,6 +24,8 @@ mod harness;
 #[cfg(test)]
 mod histories;
 #[cfg(test)]
+mod idempotency;
+#[cfg(test)]
 mod ingress;
 #[cfg(test)]
 mod interleavings;
@@ -31,6 +33,8 @@ mod interleavings;
 mod joins;
 #[cfg(test)]
 mod life_cycle;
+#[cfg(test)]
+mod limits;
 #[cfg(test)]
 mod odds;
 #[cfg(test)]

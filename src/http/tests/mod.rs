@@ -3,6 +3,7 @@
 mod auth;
 mod body;
 mod health;
+mod limits;
 mod params;
 mod problems;
 
@@ -37,11 +38,19 @@ fn auth_settings() -> AuthSettings {
     }
 }
 
+/// The limits of a service with other settings than the default ones.
+fn rates(change: impl FnOnce(&mut Settings)) -> RateLimits {
+    let mut settings = Settings::load_from(None, std::iter::empty()).unwrap();
+    change(&mut settings);
+    RateLimits::of(&settings.limits, &settings.server)
+}
+
 fn kit() -> WebKit {
     let auth = Auth::new(&auth_settings(), Arc::new(SystemClock)).unwrap();
     WebKit {
         auth: Arc::new(auth),
         limits: BodyLimits::default(),
+        rates: Arc::new(rates(|_| ())),
     }
 }
 
@@ -50,8 +59,12 @@ type TestApp = Box<dyn Fn(test::TestRequest) -> LocalBoxFuture<'static, ServiceR
 
 /// An application with the routes of `routes`.
 async fn app(routes: impl FnOnce(&mut ServiceConfig)) -> TestApp {
-    let kit = kit();
+    app_with(&kit(), routes).await
+}
+
+async fn app_with(kit: &WebKit, routes: impl FnOnce(&mut ServiceConfig)) -> TestApp {
     let app = App::new()
+        .wrap(from_fn(limit_by_address))
         .wrap(from_fn(track_request))
         .configure(|config| kit.configure(config))
         .configure(routes);

@@ -98,6 +98,10 @@ impl World {
             ("NAMESPACE", self.namespace.as_str()),
             ("MYSQL__URL", &self.mysql_url),
             ("MYSQL__MAX_CONNECTIONS", "12"),
+            ("LIMITS__MYSQL_CONCURRENCY", "8"),
+            // Tests ask again and again, as one user and from one address.
+            ("LIMITS__USER_PER_SECOND", "0"),
+            ("LIMITS__IP_PER_SECOND", "0"),
             ("REDIS__URL", &self.redis_url),
             ("REDIS__POOL_SIZE", "2"),
             ("RABBITMQ__URL", &self.rabbitmq_url),
@@ -114,6 +118,22 @@ impl World {
         own.into_iter()
             .map(|(key, value)| (format!("LUCKYBAG__{key}"), value.to_owned()))
             .collect()
+    }
+
+    /// How often users and addresses may call by default: in a world they may without end.
+    pub(crate) fn default_rates() -> Vec<(&'static str, String)> {
+        let limits = Settings::load_from(None, std::iter::empty())
+            .expect("the defaults")
+            .limits;
+        vec![
+            (
+                "LIMITS__USER_PER_SECOND",
+                limits.user_per_second.to_string(),
+            ),
+            ("LIMITS__USER_BURST", limits.user_burst.to_string()),
+            ("LIMITS__IP_PER_SECOND", limits.ip_per_second.to_string()),
+            ("LIMITS__IP_BURST", limits.ip_burst.to_string()),
+        ]
     }
 
     /// The settings of a process in this world, for parts that a test runs itself.
