@@ -2,26 +2,12 @@
 
 use std::fmt;
 
-use super::{PrizeKind, form::Field};
+use super::PrizeKind;
 use crate::http::FieldErrors;
 
 pub(super) const TITLE_MAX_CHARS: usize = 100;
 pub(super) const IMAGE_MAX_CHARS: usize = 500;
 pub(super) const REASON_MAX_CHARS: usize = 255;
-
-const REQUIRED: &str = "this field is required";
-
-/// The value of a field that must be there; nothing and a fault otherwise.
-pub(super) fn required<T: serde::de::DeserializeOwned>(
-    field: &Field,
-    name: impl fmt::Display,
-    errors: &mut FieldErrors,
-) -> Option<T> {
-    if !field.has_value() {
-        errors.add(name.to_string(), REQUIRED);
-    }
-    field.read(name, errors)
-}
 
 /// One line of text with 1 to `max_chars` characters.
 pub fn line(

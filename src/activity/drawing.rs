@@ -105,7 +105,8 @@ pub async fn claim(
     Ok(find_state(tx, id).await?.map(|state| state.draw_token))
 }
 
-/// Moves the end of the lease; `false` when the claim is no longer the latest one.
+/// Moves the end of the lease; `false` when the claim is no longer the latest one, or was given back:
+/// a renewal that is overtaken by the release must not bring the lease back.
 pub async fn renew(
     conn: &impl ConnectionTrait,
     id: ActivityId,
@@ -115,7 +116,8 @@ pub async fn renew(
     let result = conn
         .execute_raw(sql(
             "UPDATE activity SET lease_until = NOW(3) + INTERVAL ? MICROSECOND \
-             WHERE id = ? AND draw_token = ? AND status IN ('open', 'drawing')",
+             WHERE id = ? AND draw_token = ? AND status IN ('open', 'drawing') \
+             AND lease_until IS NOT NULL",
             [micros(lease).into(), id.into(), token.into()],
         ))
         .await?;

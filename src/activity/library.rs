@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{PrizeKind, check, form::LibraryPrizeForm};
 use crate::{
-    http::FieldErrors,
+    http::{Field, FieldErrors},
     infra::mysql::{placeholders, sql},
     kernel::{ActivityId, PrizeId},
 };
@@ -49,14 +49,14 @@ pub(super) fn validate(
     let name = match base {
         Some(base) if !form.name.is_given() => Some(base.name.clone()),
         Some(_) | None => {
-            let name = check::required(&form.name, "name", &mut errors);
+            let name = form.name.required("name", &mut errors);
             check::line(name, "name", check::TITLE_MAX_CHARS, &mut errors)
         }
     };
     let kind = match base {
         Some(base) if !form.kind.is_given() => Some(base.kind),
         Some(_) | None => {
-            let word = check::required(&form.kind, "kind", &mut errors);
+            let word = form.kind.required("kind", &mut errors);
             check::prize_kind(word, "kind", &mut errors)
         }
     };
@@ -85,7 +85,7 @@ pub(super) fn validate(
 }
 
 /// A number that still fits JavaScript's.
-fn amount(field: &super::form::Field, name: &str, errors: &mut FieldErrors) -> Option<u64> {
+fn amount(field: &Field, name: &str, errors: &mut FieldErrors) -> Option<u64> {
     const LARGEST: u64 = (1 << 53) - 1;
     let number = field.read(name, errors);
     check::within(number, 0..=LARGEST, name, errors)

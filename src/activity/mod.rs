@@ -33,7 +33,7 @@ pub use detail::ActivityDetail;
 pub use error::ActivityError;
 pub use events::PROJECTION;
 pub use form::{ActivityForm, LibraryPrizeForm};
-pub use http::{CountParticipants, routes};
+pub use http::{CountParticipants, in_own_room, routes};
 pub use library::LibraryPrize;
 pub use model::{Activity, ActivityPrize, PresenceRule, PrizeKind, Seed, ShardBy, Task};
 pub use publication::LeafKey;

@@ -100,6 +100,17 @@ pub struct Task {
     pub title: String,
 }
 
+impl Task {
+    /// What an id of a task looks like, for whoever sent another.
+    pub const ID_FORM: &str = "a task id is 1 to 64 characters of A-Z a-z 0-9 _ . -";
+
+    /// Whether a task may have this id.
+    pub fn is_id(text: &str) -> bool {
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+        (1..=64).contains(&text.len()) && text.bytes().all(is_allowed)
+    }
+}
+
 /// What leaving the room does to a participant's eligibility.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -10,7 +10,10 @@ use super::{
     library::{self, Ownership, PrizeDraft},
     service::retrying,
 };
-use crate::kernel::{PrizeId, random_id};
+use crate::{
+    infra::idempotency,
+    kernel::{PrizeId, random_id},
+};
 
 impl ActivityService {
     /// The library, newest first, older than `before`.
@@ -19,7 +22,7 @@ impl ActivityService {
         before: Option<PrizeId>,
         limit: u64,
     ) -> Result<Vec<LibraryPrize>, ActivityError> {
-        library::list(&self.inner.db, before, limit)
+        self.in_turn(library::list(&self.inner.db, before, limit))
             .await
             .map_err(db_error("list prizes"))
     }
@@ -100,6 +103,8 @@ async fn commit_prize(
     let recorded = audit::record(&tx, &done).await;
     recorded.map_err(db_error("record an audit entry"))?;
     let prize = lock_prize(&tx, id).await?;
+    let settled = idempotency::settle(&tx, &prize).await;
+    settled.map_err(db_error("keep the answer about a prize"))?;
     let committed = tx.commit().await;
     committed.map_err(db_error("commit a change of a prize"))?;
     Ok(prize)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, TransactionTrait};
+use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbErr, TransactionTrait};
 use tokio::sync::Semaphore;
 
 use super::{
@@ -18,7 +18,8 @@ use super::{
 };
 use crate::{
     infra::{
-        mysql::{DatabaseClock, TransactionRetry},
+        idempotency,
+        mysql::{DatabaseClock, TransactionRetry, read_in_turn},
         outbox::{Entry, Outbox, Project, ProjectError},
         redis::Redis,
     },
@@ -35,7 +36,7 @@ pub struct ActivityDeps {
     pub settings: ActivitySettings,
     pub candidate: CandidateSettings,
     pub draw: DrawSettings,
-    /// Bounds what callers read from `MySQL` because neither memory nor Redis has it.
+    /// The turns in which callers read from `MySQL` what neither memory nor Redis has.
     pub mysql_reads: Arc<Semaphore>,
 }
 
@@ -54,6 +55,7 @@ pub(super) struct Inner {
     pub(super) draw: DrawSettings,
     pub(super) cache: DetailCache,
     rooms: RoomList,
+    mysql_reads: Arc<Semaphore>,
     /// Where the next sweep for scheduled openings goes on.
     pub(super) last_tried: Mutex<Option<Scheduled>>,
 }
@@ -91,7 +93,8 @@ impl ActivityService {
                     memory_life,
                     Arc::clone(&deps.mysql_reads),
                 ),
-                rooms: RoomList::new(db.clone(), deps.mysql_reads, memory_life),
+                rooms: RoomList::new(db.clone(), Arc::clone(&deps.mysql_reads), memory_life),
+                mysql_reads: deps.mysql_reads,
                 last_tried: Mutex::default(),
                 db,
                 outbox: deps.outbox,
@@ -142,8 +145,8 @@ impl ActivityService {
         before: Option<ActivityId>,
         limit: u64,
     ) -> Result<Vec<ActivityDetail>, ActivityError> {
-        let listed = store::list(&self.inner.db, filter, before, limit).await;
-        let activities = listed.map_err(db_error("list activities"))?;
+        let listed = self.in_turn(store::list(&self.inner.db, filter, before, limit));
+        let activities = listed.await.map_err(db_error("list activities"))?;
         Ok(activities.into_iter().map(ActivityDetail::from).collect())
     }
 
@@ -155,9 +158,17 @@ impl ActivityService {
         limit: u64,
     ) -> Result<Vec<AuditRecord>, ActivityError> {
         self.detail(id).await?;
-        audit::list(&self.inner.db, id, after, limit)
+        self.in_turn(audit::list(&self.inner.db, id, after, limit))
             .await
             .map_err(db_error("list an activity's audit"))
+    }
+
+    /// Reads on behalf of a caller, when its turn has come.
+    pub(super) async fn in_turn<T>(
+        &self,
+        read: impl Future<Output = Result<T, DbErr>>,
+    ) -> Result<T, DbErr> {
+        read_in_turn(&self.inner.mysql_reads, read).await
     }
 
     /// What the database's clock shows, asking it when need be.
@@ -188,11 +199,13 @@ impl ActivityService {
         appended.map_err(db_error("add outbox rows"))?;
         let recorded = audit::record(&tx, done).await;
         recorded.map_err(db_error("record an audit entry"))?;
+        let detail = Arc::new(ActivityDetail::from(activity));
+        let settled = idempotency::settle(&tx, &*detail).await;
+        settled.map_err(db_error("keep the answer about an activity"))?;
         let committed = tx.commit().await;
         committed.map_err(db_error("commit a change of an activity"))?;
 
         outbox.wake();
-        let detail = Arc::new(ActivityDetail::from(activity));
         self.inner.cache.publish(&detail).await;
         self.inner.rooms.forget(detail.room_id).await;
         tracing::info!(

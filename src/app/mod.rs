@@ -12,7 +12,10 @@ mod workers;
 pub use demo::demo;
 pub use error::AppError;
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -23,9 +26,9 @@ use self::{
     watch::Watches,
 };
 use crate::{
-    http::{HealthKit, Readiness},
+    http::{Auth, HealthKit, Readiness},
     infra::mysql,
-    kernel::Supervisor,
+    kernel::{Supervisor, SystemClock},
     settings::Settings,
     telemetry::metrics::MetricsPage,
 };
@@ -38,25 +41,28 @@ use crate::{
 pub async fn serve(settings: Settings) -> Result<(), AppError> {
     let signals = Signals::listen()?;
     let metrics = MetricsPage::install()?;
+    let auth = Arc::new(Auth::new(&settings.auth, Arc::new(SystemClock))?);
     let connections = Connections::open(&settings)?;
     let readiness = Readiness::new();
     let stages = Stages::default();
 
     let watches = Watches::new(&connections);
     watches.register(&readiness);
+    auth.register(&readiness);
     let services = Services::new(&settings, &connections, &stages.workers);
     let health = HealthKit {
         readiness: readiness.clone(),
         metrics: metrics.clone(),
     };
-    let (api, ops) = HttpServers::bind(&settings, &services, health)?.spawn();
+    let (api, ops) = HttpServers::bind(&settings, &services, health, Arc::clone(&auth))?.spawn();
     watches.spawn(&stages.ground);
     connections.spawn(&stages.ground);
+    auth.spawn(&stages.ground);
     let upkeep = metrics.run_upkeep(stages.ground.stop_token());
     stages.ground.spawn("metrics upkeep", upkeep);
 
     let outcome = tokio::select! {
-        outcome = run(&settings, &connections, &services, &stages, &readiness) => outcome,
+        outcome = run(&settings, &connections, &services, &stages, &auth, &readiness) => outcome,
         () = api.failed() => Err(AppError::TaskEnded),
         () = failed(ops.as_ref()) => Err(AppError::TaskEnded),
         () = stages.failed() => Err(AppError::TaskEnded),
@@ -107,16 +113,20 @@ impl Grace {
 }
 
 /// Waits for the dependencies, starts the workers, and then lasts for ever.
+///
+/// Draws need no token, so only the callers wait for the keys of tokens.
 async fn run(
     settings: &Settings,
     connections: &Connections,
     services: &Services,
     stages: &Stages,
+    auth: &Auth,
     readiness: &Readiness,
 ) -> Result<(), AppError> {
     startup::reach_dependencies(settings, connections).await?;
     workers::spawn_relay(services, &stages.relay);
     workers::spawn(settings, connections, services, &stages.workers);
+    auth.wait_for_keys().await;
     readiness.mark_ready();
     std::future::pending().await
 }

@@ -16,8 +16,8 @@ use actix_web::{
 
 use super::{error::AppError, services::Services};
 use crate::{
-    http::{Auth, BodyLimits, HealthKit, WebKit, track_request},
-    kernel::{Supervisor, SystemClock},
+    http::{Auth, BodyLimits, HealthKit, RateLimits, WebKit, limit_by_address, track_request},
+    kernel::Supervisor,
     settings::{ServerSettings, Settings},
 };
 
@@ -34,10 +34,12 @@ impl HttpServers {
         settings: &Settings,
         services: &Services,
         health: HealthKit,
+        auth: Arc<Auth>,
     ) -> Result<Self, AppError> {
         let kit = WebKit {
-            auth: Arc::new(Auth::new(&settings.auth, Arc::new(SystemClock))?),
+            auth,
             limits: BodyLimits::of(&settings.server),
+            rates: Arc::new(RateLimits::of(&settings.limits, &settings.server)),
         };
         let server = &settings.server;
         let services = services.clone();
@@ -126,6 +128,7 @@ where
     let server = HttpServer::new(move || {
         let configure = configure.clone();
         App::new()
+            .wrap(from_fn(limit_by_address))
             .wrap(from_fn(track_request))
             .configure(|config| configure(config))
     })

@@ -9,9 +9,9 @@ use tokio::sync::Semaphore;
 use super::connections::Connections;
 use crate::{
     activity::{self, ActivityDeps, ActivityService, CountParticipants, DetailProjection},
-    candidate::{CandidateDeps, CandidateService, CountProjection},
+    candidate::{self, CandidateDeps, CandidateService, CountProjection, Ingress, IngressDeps},
     draw::{self, DrawDeps, DrawService, ProofDeps, ProofService},
-    infra::outbox::Relay,
+    infra::{idempotency::Answers, outbox::Relay},
     join::{self, JoinDeps, JoinService, JoinTasks},
     kernel::Supervisor,
     notifications::{NotificationDeps, NotificationSender},
@@ -24,9 +24,11 @@ use crate::{
 pub(super) struct Services {
     pub(super) activities: ActivityService,
     pub(super) candidates: CandidateService,
+    pub(super) ingress: Ingress,
     pub(super) draws: DrawService,
     pub(super) notifications: NotificationSender,
     pub(super) relay: Arc<Relay>,
+    pub(super) answers: Answers,
     joins: JoinService,
     winners: WinnerService,
     proofs: ProofService,
@@ -57,12 +59,20 @@ impl Services {
             mysql_reads: Arc::clone(&mysql_reads),
         });
         Self {
-            draws: draw_service(settings, connections, candidates.clone(), workers),
+            draws: draw_service(
+                settings,
+                connections,
+                candidates.clone(),
+                workers,
+                Arc::clone(&mysql_reads),
+            ),
+            answers: Answers::new(connections.db.clone(), Arc::clone(&mysql_reads)),
             notifications: NotificationSender::new(NotificationDeps {
                 db: connections.db.clone(),
                 broker: connections.broker.clone(),
                 part_size: settings.notifications.part_size,
             }),
+            ingress: ingress(settings, connections),
             relay: Arc::new(relay(connections, &activities, &candidates)),
             proofs: ProofService::new(ProofDeps {
                 db: connections.db.clone(),
@@ -83,11 +93,16 @@ impl Services {
         config
             .app_data(Data::new(self.activities.clone()))
             .app_data(Data::from(counter))
+            .app_data(Data::new(self.candidates.clone()))
+            .app_data(Data::new(self.ingress.clone()))
             .app_data(Data::new(self.joins.clone()))
             .app_data(Data::new(self.winners.clone()))
             .app_data(Data::new(self.draws.clone()))
             .app_data(Data::new(self.proofs.clone()))
+            .app_data(Data::new(self.answers.clone()))
             .configure(activity::routes)
+            .configure(candidate::event_routes)
+            .configure(candidate::stats_routes)
             .configure(join::routes)
             .configure(winners::routes)
             .configure(draw::routes);
@@ -133,6 +148,15 @@ fn candidate_service(
     })
 }
 
+fn ingress(settings: &Settings, connections: &Connections) -> Ingress {
+    Ingress::new(IngressDeps {
+        broker: connections.broker.clone(),
+        clock: Arc::clone(&connections.clock),
+        settings: settings.presence.clone(),
+        max_body_bytes: settings.server.batch_body_limit_bytes.get(),
+    })
+}
+
 fn join_service(
     settings: &Settings,
     connections: &Connections,
@@ -156,6 +180,7 @@ fn draw_service(
     connections: &Connections,
     candidates: CandidateService,
     workers: &Supervisor,
+    mysql_reads: Arc<Semaphore>,
 ) -> DrawService {
     DrawService::new(DrawDeps {
         db: connections.db.clone(),
@@ -165,6 +190,7 @@ fn draw_service(
         candidates,
         supervisor: workers.clone(),
         settings: settings.draw.clone(),
+        mysql_reads,
     })
 }
 

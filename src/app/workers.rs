@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{connections::Connections, services::Services};
 use crate::{
-    candidate::StreamConsumer,
+    candidate::{Feed, IngressConsumer, StreamConsumer},
     draw::DrawConsumer,
     infra::{broker::Queue, outbox::Relay},
     kernel::Supervisor,
@@ -38,6 +38,10 @@ pub(super) fn spawn(
                 .await;
         });
     }
+    services.ingress.open();
+    for feed in Feed::ALL {
+        spawn_ingress(feed, connections, services, workers);
+    }
     if settings.draw.messages_enabled {
         let broker = connections.broker.clone();
         let consumer = DrawConsumer::new(services.draws.clone(), broker.clone(), stop.clone());
@@ -65,6 +69,21 @@ pub(super) fn spawn(
     );
 }
 
+/// Starts what moves events from an ingress queue into the stream, and what tells their age.
+fn spawn_ingress(feed: Feed, connections: &Connections, services: &Services, workers: &Supervisor) {
+    let stop = workers.stop_token();
+    let ingress = services.ingress.clone();
+    let consumer = Arc::new(IngressConsumer::new(ingress, feed, stop.clone()));
+    let watched = Arc::clone(&consumer);
+    workers.spawn("ingress age", async move { watched.watch_age().await });
+    let broker = connections.broker.clone();
+    workers.spawn("ingress consumer", async move {
+        broker
+            .consume(feed.queue(), IngressConsumer::PREFETCH, consumer, stop)
+            .await;
+    });
+}
+
 /// Starts the relay, which outlives the workers: it works off what they leave in the outbox.
 pub(super) fn spawn_relay(services: &Services, relaying: &Supervisor) {
     let relay = Arc::clone(&services.relay);
@@ -77,6 +96,7 @@ fn sweeper_deps(services: &Services) -> SweeperDeps {
         activities: services.activities.clone(),
         candidates: services.candidates.clone(),
         draws: services.draws.clone(),
+        answers: services.answers.clone(),
     }
 }
 

@@ -7,6 +7,8 @@ mod count_projection;
 pub mod entries;
 mod error;
 mod exact;
+mod holding;
+mod ingress;
 mod message;
 mod outage;
 mod participant;
@@ -19,12 +21,16 @@ mod rule;
 mod score;
 mod selection;
 mod service;
+mod stats;
 mod store;
 
 pub use consumer::StreamConsumer;
 pub use count_projection::CountProjection;
 pub use error::CandidateError;
 pub use exact::lock_eligible;
+pub use ingress::{
+    Feed, Ingress, IngressConsumer, IngressDeps, IngressError, routes as event_routes,
+};
 pub use message::{
     BarrierPass, JoinRequest, PresenceEvent, PresenceKind, StreamMessage, TaskEvent, is_device_id,
     partition_of,
@@ -38,6 +44,7 @@ pub use rule::{
 pub use score::{Score, Standing};
 pub use selection::BestOf;
 pub use service::{CandidateDeps, CandidateService, Selection, SelectionPath};
+pub use stats::{RejectedCounts, Split, Stats, routes as stats_routes};
 pub use store::{PoolCount, forget_barriers};
 
 use admission::{SettledActivity, SettledUser};

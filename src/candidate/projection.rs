@@ -38,6 +38,7 @@ pub(super) struct Scripts {
     reset: LuaScript,
     state: LuaScript,
     pub(super) select: LuaScript,
+    pub(super) count: LuaScript,
 }
 
 impl Scripts {
@@ -47,6 +48,7 @@ impl Scripts {
             reset: LuaScript::new(include_str!("reset.lua")),
             state: LuaScript::new(include_str!("state.lua")),
             select: LuaScript::new(include_str!("select.lua")),
+            count: LuaScript::new(include_str!("count.lua")),
         }
     }
 }

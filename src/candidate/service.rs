@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 
 use super::{
     CandidateError, PoolCount, Standing, outage::Outage, projection::Scripts, reads::FallbackReads,
-    rebuild::Look, store,
+    rebuild::Look, stats::CountedStats, store,
 };
 use crate::{
     activity,
@@ -42,6 +42,7 @@ pub(super) struct Shared {
     pub(super) scripts: Scripts,
     pub(super) outage: Outage,
     pub(super) fallback: FallbackReads,
+    pub(super) stats: CountedStats,
     /// Activities of which something could not be projected.
     pub(super) owed_rebuilds: Mutex<BTreeSet<ActivityId>>,
     pub(super) pool_look: Mutex<Option<Look>>,
@@ -80,6 +81,7 @@ impl CandidateService {
     pub fn new(deps: CandidateDeps) -> Self {
         let shared = Shared {
             fallback: FallbackReads::new(Arc::clone(&deps.mysql_reads)),
+            stats: CountedStats::new(),
             deps,
             scripts: Scripts::new(),
             outage: Outage::default(),

@@ -83,14 +83,16 @@ impl CliError {
             | Self::Telemetry(_)
             | Self::Token(AuthError::NoSigningKey)
             | Self::App(
-                AppError::Auth(AuthError::NoSigningKey)
+                AppError::Auth(
+                    AuthError::NoKeys
+                    | AuthError::NoSigningKey
+                    | AuthError::JwksFile(_)
+                    | AuthError::JwksUrl(_),
+                )
                 | AppError::MySqlUrl(_)
                 | AppError::RedisUrl(_),
             ) => ExitCode::from(2),
-            Self::Token(AuthError::Key(_) | AuthError::Sign(_))
-            | Self::Verify(_)
-            | Self::Output(_)
-            | Self::App(_) => ExitCode::FAILURE,
+            Self::Token(_) | Self::Verify(_) | Self::Output(_) | Self::App(_) => ExitCode::FAILURE,
         }
     }
 }

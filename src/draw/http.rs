@@ -28,7 +28,7 @@ async fn draw(
     _body: OptionalBody<NoFields>,
     draws: Data<DrawService>,
 ) -> Result<HttpResponse, Problem> {
-    let state = draws.state(id).await?;
+    let state = draws.state_in_turn(id).await?;
     let is_due = state
         .pending_draw_at()
         .is_some_and(|draw_at| draw_at <= state.now);

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use sea_orm::DatabaseConnection;
+use sea_orm::{DatabaseConnection, DbErr};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{
@@ -19,7 +19,7 @@ use crate::{
         drawing::{self, DrawState},
     },
     candidate::CandidateService,
-    infra::{broker::Broker, outbox::Outbox, redis::Redis},
+    infra::{broker::Broker, mysql::read_in_turn, outbox::Outbox, redis::Redis},
     kernel::{ActivityId, Supervisor},
     settings::DrawSettings,
 };
@@ -34,6 +34,8 @@ pub struct DrawDeps {
     /// Runs the draws and tells them when to stop waiting.
     pub supervisor: Supervisor,
     pub settings: DrawSettings,
+    /// The turns in which callers read and change `MySQL`.
+    pub mysql_reads: Arc<Semaphore>,
 }
 
 /// How an attempt to draw ended.
@@ -69,6 +71,7 @@ pub struct DrawService {
     pub(super) drawer: Arc<Drawer>,
     /// Held by redraws, each of which may read all participants of an activity.
     pub(super) redraws: Arc<Semaphore>,
+    mysql_reads: Arc<Semaphore>,
 }
 
 impl DrawService {
@@ -94,6 +97,7 @@ impl DrawService {
                 publisher,
             }),
             redraws: Arc::new(Semaphore::new(Self::REDRAWS_AT_ONCE)),
+            mysql_reads: deps.mysql_reads,
         }
     }
 
@@ -151,7 +155,7 @@ impl DrawService {
     /// Begins the draw in the background, without waiting for the claim, because `actor` asked.
     pub(super) async fn wake(&self, id: ActivityId, actor: &Actor) -> Result<(), DrawError> {
         let entry = actor.did("activity.draw_asked", id, None);
-        audit::record(&self.drawer.db, &entry)
+        read_in_turn(&self.mysql_reads, audit::record(&self.drawer.db, &entry))
             .await
             .map_err(db_error("record who asked for the draw", id))?;
         let service = self.clone();
@@ -166,10 +170,13 @@ impl DrawService {
 
     /// Where an activity is on its way to the draw.
     pub async fn state(&self, id: ActivityId) -> Result<DrawState, DrawError> {
-        drawing::find_state(&self.drawer.db, id)
-            .await
-            .map_err(db_error("look at the draw", id))?
-            .ok_or(DrawError::NotFound(id))
+        found(id, drawing::find_state(&self.drawer.db, id).await)
+    }
+
+    /// The same on behalf of a caller, when its turn has come.
+    pub(super) async fn state_in_turn(&self, id: ActivityId) -> Result<DrawState, DrawError> {
+        let read = drawing::find_state(&self.drawer.db, id);
+        found(id, read_in_turn(&self.mysql_reads, read).await)
     }
 
     /// Begins due draws that nobody is at, up to `limit` and to the free places; tells how many.
@@ -212,4 +219,9 @@ impl DrawService {
                 source,
             })
     }
+}
+
+fn found(id: ActivityId, read: Result<Option<DrawState>, DbErr>) -> Result<DrawState, DrawError> {
+    read.map_err(db_error("look at the draw", id))?
+        .ok_or(DrawError::NotFound(id))
 }

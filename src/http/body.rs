@@ -14,7 +14,7 @@ use serde::{
     de::{DeserializeOwned, IgnoredAny},
 };
 
-use super::{fields::FieldErrors, problem::Problem, type_faults};
+use super::{fields::FieldErrors, once::note_body, problem::Problem, type_faults};
 use crate::settings::ServerSettings;
 
 /// How large bodies may be, in bytes, and how long they may take. Part of the application's data.
@@ -24,6 +24,8 @@ pub struct BodyLimits {
     pub join: usize,
     /// For [`Body`].
     pub regular: usize,
+    /// For [`BatchBody`].
+    pub batch: usize,
     /// How long a client may take to send one: a stalled body would hold its connection for ever,
     /// and a stop with it.
     pub patience: Duration,
@@ -34,6 +36,7 @@ impl BodyLimits {
         Self {
             join: settings.join_body_limit_bytes.get(),
             regular: settings.body_limit_bytes.get(),
+            batch: settings.batch_body_limit_bytes.get(),
             patience: settings.client_body_timeout_ms.duration(),
         }
     }
@@ -44,6 +47,7 @@ impl Default for BodyLimits {
         Self {
             join: 4 << 10,
             regular: 64 << 10,
+            batch: 1 << 20,
             patience: Duration::from_secs(5),
         }
     }
@@ -52,6 +56,10 @@ impl Default for BodyLimits {
 /// A JSON object as the body. `T` refuses unknown fields with `#[serde(deny_unknown_fields)]`.
 #[derive(Debug)]
 pub struct Body<T>(pub T);
+
+/// A JSON object that holds many things of a kind, and may be larger.
+#[derive(Debug)]
+pub struct BatchBody<T>(pub T);
 
 /// A small JSON object that may be left out altogether.
 #[derive(Debug)]
@@ -81,6 +89,16 @@ impl<T: DeserializeOwned + 'static> FromRequest for Body<T> {
     }
 }
 
+impl<T: DeserializeOwned + 'static> FromRequest for BatchBody<T> {
+    type Error = Problem;
+    type Future = Extraction<Self>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let reader = Reader::new(request, payload, |limits| limits.batch);
+        Box::pin(async move { parse(&reader.read_json().await?).map(Self) })
+    }
+}
+
 impl<T: DeserializeOwned + Default + 'static> FromRequest for OptionalBody<T> {
     type Error = Problem;
     type Future = Extraction<Self>;
@@ -106,6 +124,7 @@ struct Reader {
     limit: usize,
     patience: Duration,
     payload: Payload,
+    request: HttpRequest,
 }
 
 impl Reader {
@@ -121,6 +140,7 @@ impl Reader {
             limit: limit(limits),
             patience: limits.patience,
             payload: payload.take(),
+            request: request.clone(),
         }
     }
 
@@ -154,6 +174,7 @@ impl Reader {
             }
             bytes.extend_from_slice(&chunk);
         }
+        note_body(&self.request, &bytes);
         Ok(bytes.freeze())
     }
 }

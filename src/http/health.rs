@@ -125,6 +125,9 @@ struct Report {
     dependencies: BTreeMap<&'static str, &'static str>,
 }
 
+/// What is answered to whoever keeps the process running, however many others call.
+pub(super) const PATHS: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+
 /// Serves `/healthz`, `/readyz` and `/metrics`, on the public address or on one of their own.
 #[derive(Clone)]
 pub struct HealthKit {

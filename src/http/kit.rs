@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use actix_web::web::{self, ServiceConfig};
 
-use super::{auth::Auth, body::BodyLimits, problem::Problem};
+use super::{auth::Auth, body::BodyLimits, limits::RateLimits, problem::Problem};
 
 /// Shared by all workers.
 #[derive(Clone, Debug)]
 pub struct WebKit {
     pub auth: Arc<Auth>,
     pub limits: BodyLimits,
+    pub rates: Arc<RateLimits>,
 }
 
 impl WebKit {
@@ -19,6 +20,7 @@ impl WebKit {
         config
             .app_data(Arc::clone(&self.auth))
             .app_data(self.limits)
+            .app_data(Arc::clone(&self.rates))
             .default_service(web::to(not_found));
     }
 }

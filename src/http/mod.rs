@@ -1,15 +1,19 @@
-//! The web kit: problem bodies, strict extractors, rights to act, request ids, health.
+//! The web kit: problem bodies, strict extractors, rights to act, limits, repeated calls, request
+//! ids, health.
 //!
-//! An application is `App::new().wrap(from_fn(track_request)).configure(|cfg| kit.configure(cfg))`
-//! and the features' routes, each an [`Endpoint`].
+//! An application is `App::new().wrap(from_fn(limit_by_address)).wrap(from_fn(track_request))`,
+//! `.configure(|cfg| kit.configure(cfg))` and the features' routes, each an [`Endpoint`].
 
 mod auth;
 mod body;
 mod endpoint;
 mod fields;
+mod form;
 mod health;
 mod ids;
 mod kit;
+mod limits;
+mod once;
 pub mod page;
 mod path;
 mod principal;
@@ -20,12 +24,15 @@ mod tracking;
 mod type_faults;
 
 pub use auth::{Auth, AuthError, NewToken, issue_token};
-pub use body::{Body, BodyLimits, NoFields, OptionalBody};
+pub use body::{BatchBody, Body, BodyLimits, NoFields, OptionalBody};
 pub use endpoint::Endpoint;
 pub use fields::{FieldErrors, FieldFault};
+pub use form::{Field, Item, Items, UnknownFields};
 pub use health::{Dependency, HealthKit, Probe, Readiness};
 pub use ids::IdParam;
 pub use kit::WebKit;
+pub use limits::{RateLimits, limit_by_address};
+pub use once::{Once, json_answer};
 pub use page::{Cursor, Page, PageLimit, PageRequest};
 pub use path::PathId;
 pub use principal::{HostOrOperator, Operator, Principal, Role, Service, Viewer};

@@ -2,11 +2,10 @@
 //!
 //! A handler takes the right first: of several faulty arguments the first one is answered.
 
-use std::future::{Ready, ready};
-
 use actix_web::{FromRequest, HttpRequest, dev::Payload};
+use futures_util::{FutureExt, future::LocalBoxFuture};
 
-use super::{auth::Auth, problem::Problem};
+use super::{auth::Auth, limits::RateLimits, problem::Problem};
 use crate::kernel::{RoomId, UserId};
 
 /// What a token may say about its bearer.
@@ -125,15 +124,21 @@ macro_rules! right {
 
         impl FromRequest for $right {
             type Error = Problem;
-            type Future = Ready<Result<Self, Problem>>;
+            type Future = LocalBoxFuture<'static, Result<Self, Problem>>;
 
             fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
                 let may: fn(&Principal) -> bool = $may;
-                ready(match Auth::of_request(request) {
-                    Ok(principal) if may(&principal) => Ok(Self(principal)),
-                    Ok(_) => Err(Problem::forbidden(concat!("this needs the role ", $needed))),
-                    Err(problem) => Err(problem),
-                })
+                let verified = Auth::of_request(request);
+                let limits = RateLimits::of_request(request);
+                async move {
+                    let caller = RateLimits::admit(limits.as_deref(), verified.await?)?;
+                    if may(&caller) {
+                        Ok(Self(caller))
+                    } else {
+                        Err(Problem::forbidden(concat!("this needs the role ", $needed)))
+                    }
+                }
+                .boxed_local()
             }
         }
     };

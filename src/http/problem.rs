@@ -72,6 +72,11 @@ impl Problem {
         Self::new(StatusCode::CONFLICT, code, detail)
     }
 
+    /// It was there and is not kept any more.
+    pub fn gone(code: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::GONE, code, detail)
+    }
+
     /// `422 invalid_request` with every faulty field.
     pub fn invalid(errors: FieldErrors) -> Self {
         let detail = "the request has faults; `errors` names each of them";
@@ -90,6 +95,11 @@ impl Problem {
     /// `503`: sending the same again later may succeed.
     pub fn unavailable(code: &'static str, detail: impl Into<String>, retry: Duration) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, code, detail).with_retry_after(retry)
+    }
+
+    /// `429`: the caller has used up what it may.
+    pub(super) fn rate_limited(detail: impl Into<String>, wait: Duration) -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", detail).with_retry_after(wait)
     }
 
     /// `500`. The error and its sources are logged, and not shown.

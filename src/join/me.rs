@@ -39,6 +39,9 @@ pub struct Me {
     pub restorable: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tasks_done: Option<Vec<String>>,
+    /// The activity's tasks that the viewer has not finished, in the activity's order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tasks_left: Option<Vec<String>>,
 }
 
 impl Me {
@@ -51,6 +54,7 @@ impl Me {
             eligibility: None,
             restorable: None,
             tasks_done: None,
+            tasks_left: None,
         }
     }
 
@@ -75,10 +79,16 @@ impl Me {
             restorable: state
                 .eligibility
                 .and_then(|eligibility| is_restorable(eligibility, detail, now)),
+            tasks_left: Some(tasks_left(&state.tasks_done, detail)),
             tasks_done: Some(state.tasks_done),
             ..me
         }
     }
+}
+
+fn tasks_left(done: &[String], detail: &ActivityDetail) -> Vec<String> {
+    let tasks = detail.tasks.iter().map(|task| &task.task_id);
+    tasks.filter(|task| !done.contains(task)).cloned().collect()
 }
 
 /// Whether returning restores the entry; `None` for whoever is not away.
@@ -113,9 +123,11 @@ mod tests {
     }
 
     fn detail(presence_rule: &str) -> ActivityDetail {
+        let tasks = ["share", "follow", "buy"].map(|id| json!({ "taskId": id, "title": id }));
         serde_json::from_value(json!({
             "id": "1", "status": "open", "roomId": "2", "hostId": "3", "title": "bag",
-            "prizes": [], "winnerCount": 1, "tasks": [], "presenceRule": presence_rule,
+            "prizes": [], "winnerCount": 1, "presenceRule": presence_rule,
+            "tasks": tasks,
             "oneEntryPerDevice": false, "cooldownSeconds": 0, "startAt": null,
             "drawAt": "1970-01-01T00:00:01Z", "drawnAt": null, "commitment": "00",
             "rules": null, "joinedCount": null, "eligibleCount": null, "cutoffScore": null,
@@ -143,6 +155,7 @@ mod tests {
             json!({
                 "participation": "joined", "joinedAt": "1970-01-01T00:00:00.005Z",
                 "eligibility": "eligible", "tasksDone": ["follow"],
+                "tasksLeft": ["share", "buy"],
             })
         );
     }

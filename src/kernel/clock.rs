@@ -1,6 +1,6 @@
 //! Time as a value: services take a clock, everything below them takes the time.
 
-use chrono::{DateTime, SecondsFormat, SubsecRound, Utc};
+use chrono::{DateTime, SecondsFormat, Utc};
 
 /// A point in time in UTC.
 pub type Timestamp = DateTime<Utc>;
@@ -26,9 +26,10 @@ impl Clock for SystemClock {
 
 /// Cuts to milliseconds, the resolution of every stored and shown time.
 ///
-/// `MySQL` 8 rounds what `MariaDB` cuts, so everything is cut before it is written or compared.
+/// `MySQL` 8 rounds what `MariaDB` cuts, so everything is cut before it is written or compared. A
+/// leap second, which neither can hold, becomes the second after it.
 pub fn truncate_to_millis(at: Timestamp) -> Timestamp {
-    at.trunc_subsecs(3)
+    Timestamp::from_timestamp_millis(at.timestamp_millis()).unwrap_or(at)
 }
 
 /// RFC 3339 in UTC with milliseconds, the API's form.
@@ -73,6 +74,23 @@ pub mod to_millis {
             D: Deserializer<'de>,
         {
             Ok(Option::<Millis>::deserialize(deserializer)?.map(|millis| millis.0))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_cut_to_milliseconds_and_a_leap_second_is_the_one_after_it() {
+        for (given, kept) in [
+            ("2026-01-31T20:00:00.123999Z", "2026-01-31T20:00:00.123Z"),
+            ("1969-12-31T23:59:59.999999Z", "1969-12-31T23:59:59.999Z"),
+            ("2016-12-31T23:59:60.500Z", "2017-01-01T00:00:00.500Z"),
+        ] {
+            let at = DateTime::parse_from_rfc3339(given).unwrap().to_utc();
+            assert_eq!(format_timestamp(truncate_to_millis(at)), kept);
         }
     }
 }

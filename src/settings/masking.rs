@@ -62,6 +62,18 @@ pub(super) fn url<S: Serializer>(url: &SecretString, serializer: S) -> Result<S:
     serializer.serialize_str(&mask_url(url.expose_secret()))
 }
 
+/// The same for one that may be empty.
+pub(super) fn optional_url<S: Serializer>(
+    address: &SecretString,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    if address.expose_secret().is_empty() {
+        serializer.serialize_str("")
+    } else {
+        url(address, serializer)
+    }
+}
+
 /// Masks rather too much than too little: a password may hold any character, unescaped too.
 fn mask_url(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {

@@ -3,15 +3,17 @@
 mod load;
 mod masking;
 mod parse;
+mod proxies;
 mod sections;
 mod units;
 mod validate;
 
 pub use load::SettingsError;
+pub use proxies::ProxyRange;
 pub use sections::{
     ActivitySettings, AuthSettings, CandidateSettings, DrawSettings, JoinSettings, LimitsSettings,
-    LogFormat, LogSettings, MysqlSettings, NotificationsSettings, RabbitmqSettings, RedisSettings,
-    ServerSettings, Settings, StreamSettings, SweeperSettings,
+    LogFormat, LogSettings, MysqlSettings, NotificationsSettings, PresenceSettings,
+    RabbitmqSettings, RedisSettings, ServerSettings, Settings, StreamSettings, SweeperSettings,
 };
 pub use units::{Millis, Secs};
 

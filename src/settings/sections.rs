@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     masking, parse,
+    proxies::ProxyRange,
     units::{Millis, Secs},
 };
 use crate::kernel::UserId;
@@ -29,6 +30,7 @@ pub struct Settings {
     pub auth: AuthSettings,
     pub activity: ActivitySettings,
     pub join: JoinSettings,
+    pub presence: PresenceSettings,
     pub candidate: CandidateSettings,
     pub draw: DrawSettings,
     pub sweeper: SweeperSettings,
@@ -48,10 +50,14 @@ pub struct ServerSettings {
     pub workers: usize,
     pub shutdown_grace_secs: Secs,
     pub join_body_limit_bytes: NonZeroUsize,
+    pub batch_body_limit_bytes: NonZeroUsize,
     pub body_limit_bytes: NonZeroUsize,
     pub client_header_timeout_ms: Millis,
     pub client_body_timeout_ms: Millis,
     pub keep_alive_secs: Secs,
+    /// Whose `X-Forwarded-For` is believed.
+    #[serde(with = "parse::comma_list")]
+    pub trusted_proxies: Vec<ProxyRange>,
 }
 
 /// What is logged, and how.
@@ -120,6 +126,15 @@ pub struct AuthSettings {
     #[serde(with = "parse::optional_text")]
     pub audience: Option<String>,
     pub leeway_secs: u32,
+    #[serde(with = "parse::optional_text")]
+    pub jwks_file: Option<String>,
+    /// Empty when none is configured.
+    #[serde(serialize_with = "masking::optional_url")]
+    pub jwks_url: SecretString,
+    pub jwks_allow_http: bool,
+    pub jwks_refresh_secs: Secs,
+    pub jwks_least_pause_secs: Secs,
+    pub jwks_timeout_ms: Millis,
 }
 
 /// The life cycle of activities.
@@ -140,6 +155,13 @@ pub struct JoinSettings {
     pub queue_limit: NonZeroUsize,
     pub trust_completed_tasks: bool,
     pub report_accepted: bool,
+}
+
+/// Presence and task events.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct PresenceSettings {
+    pub max_ahead_secs: Secs,
 }
 
 /// Who may win.
@@ -194,4 +216,12 @@ pub struct NotificationsSettings {
 #[serde(deny_unknown_fields)]
 pub struct LimitsSettings {
     pub mysql_concurrency: NonZeroUsize,
+    /// 0 turns the limit of a user off.
+    pub user_per_second: u32,
+    pub user_burst: NonZeroU32,
+    /// 0 turns the limit of an address off.
+    pub ip_per_second: u32,
+    pub ip_burst: NonZeroU32,
+    /// Of users, and as many of addresses.
+    pub buckets_max: NonZeroU32,
 }

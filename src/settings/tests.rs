@@ -64,6 +64,20 @@ fn a_list_in_a_variable_is_separated_by_commas() {
 }
 
 #[test]
+fn proxies_are_addresses_or_ranges() {
+    let list = "10.0.0.0/8, 192.0.2.1, fd00::/8";
+    let settings = load(&[("LUCKYBAG__SERVER__TRUSTED_PROXIES", list)]).unwrap();
+
+    let holds = |address: &str| {
+        let address = address.parse().unwrap();
+        let ranges = &settings.server.trusted_proxies;
+        ranges.iter().any(|range| range.contains(address))
+    };
+    assert!(["10.9.8.7", "192.0.2.1", "fd00::1"].into_iter().all(holds));
+    assert!(!["11.0.0.1", "192.0.2.2", "fe80::1"].into_iter().any(holds));
+}
+
+#[test]
 fn an_unknown_key_is_an_error_that_names_it() {
     assert!(fault("LUCKYBAG__DRAW__LEESE_SECS", "3").contains("leese_secs"));
     assert!(fault("LUCKYBAG__DRAWS__LEASE_SECS", "3").contains("draws"));
@@ -96,6 +110,12 @@ fn a_value_of_the_wrong_type_is_an_error_that_names_the_key() {
             "activity.review_exempt_hosts",
         ),
         ("LUCKYBAG__LOG__FORMAT", "xml", "log.format"),
+        (
+            "LUCKYBAG__SERVER__TRUSTED_PROXIES",
+            "10.0.0.0/8, proxy",
+            "server.trusted_proxies",
+        ),
+        ("LUCKYBAG__LIMITS__IP_BURST", "0", "limits.ip_burst"),
         ("LUCKYBAG__DRAW", "x", "draw"),
     ] {
         let fault = fault(variable, value);
@@ -108,6 +128,8 @@ fn rules_between_keys_are_checked_and_every_fault_is_named() {
     let fault = load(&[
         ("LUCKYBAG__NAMESPACE", "Lucky Bag"),
         ("LUCKYBAG__AUTH__SIGNING_SECRET", "short"),
+        ("LUCKYBAG__AUTH__JWKS_URL", "http://keys.example/jwks.json"),
+        ("LUCKYBAG__AUTH__JWKS_LEAST_PAUSE_SECS", "301"),
         ("LUCKYBAG__STREAM__PARTITIONS", "65"),
         ("LUCKYBAG__DRAW__LEASE_RENEW_SECS", "8"),
         ("LUCKYBAG__DRAW__DRAIN_MAX_SECS", "29"),
@@ -116,12 +138,17 @@ fn rules_between_keys_are_checked_and_every_fault_is_named() {
         ("LUCKYBAG__REDIS__URL", "http://localhost"),
         ("LUCKYBAG__LOG__FILTER", "info,=="),
         ("LUCKYBAG__SERVER__OPS_BIND", "127.0.0.1:8080"),
+        ("LUCKYBAG__SERVER__TRUSTED_PROXIES", "10.0.0.0/8, ::/0"),
+        ("LUCKYBAG__MYSQL__MAX_CONNECTIONS", "27"),
+        ("LUCKYBAG__LIMITS__USER_PER_SECOND", "1000001"),
     ])
     .expect_err("none of it is valid");
 
     for key in [
         "namespace",
         "auth.signing_secret",
+        "auth.jwks_url",
+        "auth.jwks_least_pause_secs",
         "stream.partitions",
         "draw.lease_renew_secs",
         "draw.drain_limit_secs",
@@ -130,6 +157,9 @@ fn rules_between_keys_are_checked_and_every_fault_is_named() {
         "redis.url",
         "log.filter",
         "server.ops_bind",
+        "server.trusted_proxies",
+        "limits.mysql_concurrency",
+        "limits.user_per_second",
     ] {
         assert!(fault.contains(key), "{key} in {fault}");
     }

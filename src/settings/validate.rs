@@ -1,22 +1,34 @@
 //! Rules that one key's type cannot say. All faults are named at once.
 
-use std::{fmt::Display, str::FromStr};
+use std::{fmt::Display, net::IpAddr, str::FromStr};
 
+use hyper::Uri;
 use lapin::uri::AMQPUri;
 use secrecy::{ExposeSecret, SecretString};
 use sqlx::mysql::MySqlConnectOptions;
 use tracing_subscriber::EnvFilter;
 
-use super::sections::{DrawSettings, ServerSettings, Settings};
+use super::{
+    proxies::ProxyRange,
+    sections::{AuthSettings, DrawSettings, ServerSettings, Settings},
+};
 
 /// Shortest HS256 secret: as long as the hash, RFC 7518 section 3.2.
 const SHORTEST_SECRET_BYTES: usize = 32;
+
+/// Connections that callers of the API may never take: draws, admission, the outbox and the sweeper
+/// need some at any time.
+const RESERVED_CONNECTIONS: usize = 4;
+
+/// Calls a second that no process could answer anyway.
+const HIGHEST_RATE: u32 = 1_000_000;
 
 /// What is wrong, each fault with the key it is about.
 pub(super) fn faults(settings: &Settings) -> Vec<String> {
     let checks = [
         namespace(&settings.namespace),
         server(&settings.server),
+        trusted_proxies(&settings.server),
         filter(&settings.log.filter),
         url(
             "mysql.url",
@@ -38,6 +50,8 @@ pub(super) fn faults(settings: &Settings) -> Vec<String> {
         ),
         partitions(settings.stream.partitions),
         secret(&settings.auth.signing_secret),
+        jwks_url(&settings.auth),
+        jwks_pauses(&settings.auth),
         queue(
             settings.join.batch_max.get(),
             settings.join.queue_limit.get(),
@@ -45,6 +59,9 @@ pub(super) fn faults(settings: &Settings) -> Vec<String> {
         trim_floor(settings.candidate.trim_floor),
         lease(&settings.draw),
         drain(&settings.draw),
+        mysql_concurrency(settings),
+        rate("limits.user_per_second", settings.limits.user_per_second),
+        rate("limits.ip_per_second", settings.limits.ip_per_second),
     ];
     checks.into_iter().filter_map(Result::err).collect()
 }
@@ -78,6 +95,14 @@ fn server(server: &ServerSettings) -> Check {
     check(
         || server.bind.port() == 0 || server.ops_bind != Some(server.bind),
         "`server.ops_bind` is empty or differs from `server.bind`",
+    )
+}
+
+fn trusted_proxies(server: &ServerSettings) -> Check {
+    let is_everything = |range: &ProxyRange| range.is_everything();
+    check(
+        || !server.trusted_proxies.iter().any(is_everything),
+        "`server.trusted_proxies` names the proxies, not every address there is",
     )
 }
 
@@ -123,6 +148,45 @@ fn secret(secret: &SecretString) -> Check {
     )
 }
 
+/// Keys that anybody on the way can exchange let everybody in.
+fn jwks_url(auth: &AuthSettings) -> Check {
+    let url = auth.jwks_url.expose_secret();
+    if url.is_empty() {
+        return Ok(());
+    }
+    let uri = url.parse::<Uri>().unwrap_or_default();
+    let authority = uri.authority().map_or("", |authority| authority.as_str());
+    check(
+        || matches!(uri.scheme_str(), Some("https" | "http")) && !authority.is_empty(),
+        "`auth.jwks_url` is a complete https:// URL",
+    )?;
+    check(
+        || !authority.contains('@'),
+        "`auth.jwks_url` has no user and no password: none are sent",
+    )?;
+    check(
+        || {
+            uri.scheme_str() == Some("https")
+                || auth.jwks_allow_http
+                || is_loopback(uri.host().unwrap_or_default())
+        },
+        "`auth.jwks_url` is https://, but for loopback or with `auth.jwks_allow_http`",
+    )
+}
+
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost")
+        || IpAddr::from_str(address).is_ok_and(|address| address.is_loopback())
+}
+
+fn jwks_pauses(auth: &AuthSettings) -> Check {
+    check(
+        || auth.jwks_least_pause_secs <= auth.jwks_refresh_secs,
+        "`auth.jwks_least_pause_secs` is at most `auth.jwks_refresh_secs`",
+    )
+}
+
 fn queue(batch_max: usize, queue_limit: usize) -> Check {
     check(
         || batch_max <= queue_limit,
@@ -148,5 +212,24 @@ fn drain(draw: &DrawSettings) -> Check {
     check(
         || draw.drain_limit_secs <= draw.drain_max_secs,
         "`draw.drain_limit_secs` is at most `draw.drain_max_secs`",
+    )
+}
+
+fn mysql_concurrency(settings: &Settings) -> Check {
+    let connections = settings.mysql.max_connections.get();
+    let for_callers = settings.limits.mysql_concurrency.get();
+    check(
+        || usize::try_from(connections).is_ok_and(|all| all >= for_callers + RESERVED_CONNECTIONS),
+        format!(
+            "`limits.mysql_concurrency` leaves at least {RESERVED_CONNECTIONS} of \
+             `mysql.max_connections` to draws and admission"
+        ),
+    )
+}
+
+fn rate(key: &str, per_second: u32) -> Check {
+    check(
+        || per_second <= HIGHEST_RATE,
+        format!("`{key}` is at most {HIGHEST_RATE}; 0 is no limit"),
     )
 }

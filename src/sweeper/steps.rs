@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use super::{Step, StepError};
-use crate::{activity::ActivityService, candidate::CandidateService, draw::DrawService};
+use crate::{
+    activity::ActivityService, candidate::CandidateService, draw::DrawService,
+    infra::idempotency::Answers,
+};
 
 /// Whose work is looked after.
 #[derive(Clone)]
@@ -11,6 +14,7 @@ pub struct SweeperDeps {
     pub activities: ActivityService,
     pub candidates: CandidateService,
     pub draws: DrawService,
+    pub answers: Answers,
 }
 
 /// Draws that one sweep begins at most.
@@ -28,6 +32,7 @@ pub fn steps(deps: &SweeperDeps) -> Vec<Step> {
         activities,
         candidates,
         draws,
+        answers,
     } = deps;
     vec![
         step("due_draws", draws, |draws| async move {
@@ -53,6 +58,10 @@ pub fn steps(deps: &SweeperDeps) -> Vec<Step> {
         })
         .every(10),
         step("stock", activities, alarm_stock).every(60),
+        step("old_answers", answers, |answers| async move {
+            answers.forget_old().await
+        })
+        .every(60),
     ]
 }
 

@@ -10,6 +10,10 @@ use tokio_util::sync::CancellationToken;
 
 const HTTP_REQUESTS: &str = "luckybag_http_requests_total";
 const HTTP_DURATION: &str = "luckybag_http_request_duration_seconds";
+const TOKENS_REFUSED: &str = "luckybag_tokens_refused_total";
+const JWKS_REFRESHES: &str = "luckybag_jwks_refreshes_total";
+const JWKS_KEYS: &str = "luckybag_jwks_keys";
+const RATE_LIMITED: &str = "luckybag_rate_limited_total";
 const JOINS_ACCEPTED: &str = "luckybag_joins_accepted_total";
 const JOINS_REFUSED: &str = "luckybag_joins_refused_total";
 const JOINS_SETTLED: &str = "luckybag_joins_settled_total";
@@ -19,6 +23,11 @@ const STREAM_MESSAGES: &str = "luckybag_stream_messages_total";
 const STREAM_LATE: &str = "luckybag_stream_late_total";
 const PROJECTIONS_SKIPPED: &str = "luckybag_projections_skipped_total";
 const EVENTS_DROPPED: &str = "luckybag_events_dropped_total";
+const INGRESS_MESSAGES: &str = "luckybag_ingress_messages_total";
+const INGRESS_EVENTS: &str = "luckybag_ingress_events_total";
+const INGRESS_REFUSED: &str = "luckybag_ingress_refused_total";
+const INGRESS_AGE: &str = "luckybag_ingress_age_seconds";
+const STATS: &str = "luckybag_stats_total";
 const DRAW_LATENESS: &str = "luckybag_draw_lateness_seconds";
 const DRAW_DURATION: &str = "luckybag_draw_duration_seconds";
 const DRAW_DRAIN: &str = "luckybag_draw_drain_seconds";
@@ -97,6 +106,8 @@ impl MetricsPage {
 
 fn describe() {
     describe_http_and_joins();
+    describe_ingress();
+    describe_tokens();
     describe_draws();
     describe_base();
 }
@@ -108,6 +119,7 @@ fn describe_http_and_joins() {
         Unit::Seconds,
         "How long HTTP requests took, by route"
     );
+    describe_counter!(RATE_LIMITED, "Calls answered 429, by what was counted");
     describe_counter!(JOINS_ACCEPTED, "Joins answered 202: confirmed by RabbitMQ");
     describe_counter!(JOINS_REFUSED, "Joins not accepted, by reason");
     describe_counter!(JOINS_SETTLED, "Joins that got their verdict, by outcome");
@@ -129,6 +141,42 @@ fn describe_http_and_joins() {
         EVENTS_DROPPED,
         "Presence and task events not used, by reason"
     );
+}
+
+fn describe_ingress() {
+    describe_counter!(
+        INGRESS_MESSAGES,
+        "Calls and messages with presence or task events that were dealt with"
+    );
+    describe_counter!(
+        INGRESS_EVENTS,
+        "Presence and task events put into the stream, confirmed"
+    );
+    describe_counter!(
+        INGRESS_REFUSED,
+        "Presence and task events that were not taken, by reason"
+    );
+    describe_gauge!(
+        INGRESS_AGE,
+        Unit::Seconds,
+        "How old the events of the slowest message were, or are, by the time they are in the stream: alarm"
+    );
+    describe_counter!(
+        STATS,
+        "Statistics counted for hosts, by where they were counted"
+    );
+}
+
+fn describe_tokens() {
+    describe_counter!(
+        TOKENS_REFUSED,
+        "Calls whose token was not believed, by reason"
+    );
+    describe_counter!(
+        JWKS_REFRESHES,
+        "Readings of a JWKS, by source and outcome; `failed` keeps the old keys"
+    );
+    describe_gauge!(JWKS_KEYS, "Usable keys of a JWKS, by source");
 }
 
 fn describe_draws() {
@@ -200,6 +248,30 @@ pub fn http_request(route: &str, method: &'static str, status: u16, duration: Du
     histogram!(HTTP_DURATION, "route" => route, "method" => method).record(duration);
 }
 
+/// Counts one call whose token was not believed.
+pub fn token_refused(reason: &'static str) {
+    counter!(TOKENS_REFUSED, "reason" => reason).increment(1);
+}
+
+/// Counts one reading of a JWKS.
+pub fn jwks_refreshed(source: &'static str, outcome: &'static str) {
+    counter!(JWKS_REFRESHES, "source" => source, "outcome" => outcome).increment(1);
+}
+
+/// Sets how many usable keys a JWKS has.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a JWKS has far fewer than 2^52 keys"
+)]
+pub fn jwks_keys(source: &'static str, count: usize) {
+    gauge!(JWKS_KEYS, "source" => source).set(count as f64);
+}
+
+/// Counts a call that was refused because its `user` or its `address` calls too often.
+pub fn rate_limited(by: &'static str) {
+    counter!(RATE_LIMITED, "by" => by).increment(1);
+}
+
 /// Counts joins that were confirmed in time.
 pub fn joins_accepted(count: u64) {
     counter!(JOINS_ACCEPTED).increment(count);
@@ -251,6 +323,32 @@ pub fn projections_skipped(count: u64) {
 /// Counts presence and task events that were not used.
 pub fn events_dropped(reason: &'static str, count: u64) {
     counter!(EVENTS_DROPPED, "reason" => reason).increment(count);
+}
+
+/// Counts a call (`http`) or message (`amqp`) with events of a kind that was dealt with.
+pub fn ingress_message(source: &'static str, kind: &'static str) {
+    counter!(INGRESS_MESSAGES, "source" => source, "kind" => kind).increment(1);
+}
+
+/// Counts events that were put into the stream.
+pub fn ingress_events(source: &'static str, kind: &'static str, count: u64) {
+    counter!(INGRESS_EVENTS, "source" => source, "kind" => kind).increment(count);
+}
+
+/// Counts events that were not taken.
+pub fn ingress_refused(source: &'static str, kind: &'static str, reason: &'static str, count: u64) {
+    counter!(INGRESS_REFUSED, "source" => source, "kind" => kind, "reason" => reason)
+        .increment(count);
+}
+
+/// Sets how old the events of the slowest ingress message of a kind are; zero when there is none.
+pub fn ingress_age(kind: &'static str, age: Duration) {
+    gauge!(INGRESS_AGE, "kind" => kind).set(age.as_secs_f64());
+}
+
+/// Counts statistics that were counted for a host.
+pub fn stats_counted(path: &'static str) {
+    counter!(STATS, "path" => path).increment(1);
 }
 
 /// Records how long after drawAt a draw was committed.

@@ -239,10 +239,11 @@ fn a_command_whose_server_is_away_fails_and_says_which() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_demo_plays_a_giveaway_to_its_end() {
     let world = World::new().await;
-    // As it is by default, so that the story has its review.
-    let process = world
-        .serve_with(&[("ACTIVITY__REVIEW_REQUIRED", "true")])
-        .await;
+    // As it is by default: the story has its review, and all its viewers one address.
+    let rates = World::default_rates();
+    let mut changes = vec![("ACTIVITY__REVIEW_REQUIRED", "true")];
+    changes.extend(rates.iter().map(|(key, value)| (*key, value.as_str())));
+    let process = world.serve_with(&changes).await;
     let url = process.url().await;
 
     let demo = luckybag(&["demo", "--url", &url], world.variables());

@@ -13,7 +13,7 @@ use fred::{
 };
 use futures_util::{StreamExt, future::join_all};
 use luckybag::{
-    activity::{self, ActivityDeps, ActivityService, Seed},
+    activity::{self, ActivityDeps, ActivityService, Seed, drawing},
     candidate::{
         CandidateDeps, CandidateService, CountProjection, JoinRequest, Standing, StreamConsumer,
         StreamMessage, partition_of,
@@ -152,6 +152,7 @@ impl Rig {
             candidates: self.candidates.clone(),
             supervisor: self.supervisor.clone(),
             settings,
+            mysql_reads: Arc::new(Semaphore::new(2)),
         })
     }
 
@@ -464,6 +465,22 @@ async fn who_lost_the_claim_writes_nothing() {
             .await,
         1
     );
+    rig.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renewal_that_comes_after_the_release_does_not_bring_the_lease_back() {
+    const LEASE: Duration = Duration::from_mins(1);
+    let rig = Rig::start().await;
+    rig.given_a_bag(-100, 0).await;
+    let token = drawing::claim(&rig.db, BAG, LEASE).await.unwrap().unwrap();
+    assert!(drawing::renew(&rig.db, BAG, token, LEASE).await.unwrap());
+
+    drawing::release(&rig.db, BAG, token).await.unwrap();
+
+    assert!(!drawing::renew(&rig.db, BAG, token, LEASE).await.unwrap());
+    let next = drawing::claim(&rig.db, BAG, LEASE).await.unwrap();
+    assert_eq!(next, Some(token + 1));
     rig.end().await;
 }
 

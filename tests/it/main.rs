@@ -22,11 +22,25 @@ mod fulfilment;
 #[cfg(test)]
 mod harness;
 #[cfg(test)]
+mod histories;
+#[cfg(test)]
+mod idempotency;
+#[cfg(test)]
+mod ingress;
+#[cfg(test)]
+mod interleavings;
+#[cfg(test)]
 mod joins;
 #[cfg(test)]
 mod life_cycle;
 #[cfg(test)]
+mod limits;
+#[cfg(test)]
+mod odds;
+#[cfg(test)]
 mod outages;
+#[cfg(test)]
+mod own_redis;
 #[cfg(test)]
 mod processes;
 #[cfg(test)]
@@ -40,7 +54,11 @@ mod results;
 #[cfg(test)]
 mod selection;
 #[cfg(test)]
+mod stats;
+#[cfg(test)]
 mod stream;
+#[cfg(test)]
+mod tokens;
 #[cfg(test)]
 mod tour;
 #[cfg(test)]

@@ -28,6 +28,7 @@ struct Behaviour {
 /// Forwards connections to one upstream address until told otherwise; stops when dropped.
 pub(crate) struct Proxy {
     addr: SocketAddr,
+    upstream: Arc<Mutex<String>>,
     behaviour: watch::Sender<Behaviour>,
     /// Cancelled to cut every connection that is open now; replaced for those that follow.
     cut: Arc<Mutex<CancellationToken>>,
@@ -47,15 +48,17 @@ impl Proxy {
         let addr = listener.local_addr().expect("the address just bound");
         let behaviour = watch::Sender::new(Behaviour::default());
         let cut = Arc::new(Mutex::new(CancellationToken::new()));
+        let upstream = Arc::new(Mutex::new(upstream.into()));
 
         let accepting = spawn(accept(
             listener,
-            upstream.into(),
+            Arc::clone(&upstream),
             behaviour.subscribe(),
             Arc::clone(&cut),
         ));
         Self {
             addr,
+            upstream,
             behaviour,
             cut,
             accepting,
@@ -72,6 +75,12 @@ impl Proxy {
         let mut cut = self.cut.lock().unwrap();
         cut.cancel();
         *cut = CancellationToken::new();
+    }
+
+    /// Breaks all connections that are open now; new ones lead to another server.
+    pub(crate) fn switch_to(&self, upstream: &str) {
+        upstream.clone_into(&mut self.upstream.lock().unwrap());
+        self.cut();
     }
 
     /// Breaks all connections and every new one, until [`Proxy::resume`].
@@ -120,7 +129,7 @@ pub(crate) fn free_address() -> SocketAddr {
 
 async fn accept(
     listener: TcpListener,
-    upstream: String,
+    upstream: Arc<Mutex<String>>,
     behaviour: watch::Receiver<Behaviour>,
     cut: Arc<Mutex<CancellationToken>>,
 ) {
@@ -130,7 +139,8 @@ async fn accept(
         if behaviour.borrow().refusing {
             continue;
         }
-        let (upstream, behaviour) = (upstream.clone(), behaviour.clone());
+        let upstream = upstream.lock().unwrap().clone();
+        let behaviour = behaviour.clone();
         drop(spawn(async move {
             let Ok(server) = TcpStream::connect(&upstream).await else {
                 return;

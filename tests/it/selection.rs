@@ -28,7 +28,7 @@ const FLOOR: f64 = 0.9;
 
 /// One participant as the test knows it, apart from anything that the service computes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Entrant {
+pub(crate) struct Entrant {
     user_id: u64,
     is_absent: bool,
     is_finished: bool,
@@ -45,18 +45,18 @@ enum Place {
 }
 
 /// An open activity with its rows, made without the service, and the service over it.
-struct Rig<'w> {
-    world: &'w World,
-    id: ActivityId,
-    candidates: CandidateService,
-    activity: Activity,
+pub(crate) struct Rig<'w> {
+    pub(crate) world: &'w World,
+    pub(crate) id: ActivityId,
+    pub(crate) candidates: CandidateService,
+    pub(crate) activity: Activity,
     seed: Seed,
     entrants: Vec<Entrant>,
     accepted_at: Timestamp,
 }
 
 impl<'w> Rig<'w> {
-    async fn of(world: &'w World, seed: [u8; 32], entrants: Vec<Entrant>) -> Self {
+    pub(crate) async fn of(world: &'w World, seed: [u8; 32], entrants: Vec<Entrant>) -> Self {
         let id = ActivityId(rand::random::<u32>().into());
         let accepted_at = truncate_to_millis(SystemClock.now()) - TimeDelta::minutes(1);
         insert_activity(world, id, seed, accepted_at).await;
@@ -128,11 +128,11 @@ impl<'w> Rig<'w> {
     }
 
     /// Writes `pool_count` as admission would have left it.
-    async fn count(&self) {
+    pub(crate) async fn count(&self) {
         let mut counts: BTreeMap<u8, [u64; 3]> = BTreeMap::new();
         for entrant in &self.entrants {
             let [pooled, trimmed, revisions] = counts
-                .entry(Shard::of(entrant.user_id).index())
+                .entry(self.activity.shard_of(UserId(entrant.user_id)).index())
                 .or_default();
             if entrant.place == Place::Trimmed {
                 *trimmed += 1;
@@ -179,7 +179,7 @@ impl<'w> Rig<'w> {
         selected.path
     }
 
-    async fn select(&self, count: u32) -> Selection {
+    pub(crate) async fn select(&self, count: u32) -> Selection {
         let selection = self.candidates.select(&self.activity, count).await;
         selection.expect("a selection")
     }
@@ -215,7 +215,7 @@ async fn insert_activity(world: &World, id: ActivityId, seed: [u8; 32], at: Time
     world.db.execute_raw(sql(text, values)).await.unwrap();
 }
 
-async fn service(world: &World) -> CandidateService {
+pub(crate) async fn service(world: &World) -> CandidateService {
     let settings = world.settings();
     let clock = Arc::new(DatabaseClock::new(world.db.clone()));
     clock.sample().await.unwrap();
@@ -237,13 +237,13 @@ async fn service(world: &World) -> CandidateService {
     })
 }
 
-async fn end(world: World) {
+pub(crate) async fn end(world: World) {
     world.forget_redis().await;
     world.end().await;
 }
 
 /// Entrants that are all eligible.
-fn eligible(users: impl Iterator<Item = u64>) -> Vec<Entrant> {
+pub(crate) fn eligible(users: impl Iterator<Item = u64>) -> Vec<Entrant> {
     users
         .map(|user_id| Entrant {
             user_id,

@@ -5,18 +5,17 @@ use std::collections::HashSet;
 use super::{
     super::{
         Task, check,
-        form::{Items, PrizeForm, TaskForm},
+        form::{PrizeForm, TaskForm},
     },
     Checker, DraftPrize, PrizeList,
 };
-use crate::kernel::PrizeId;
+use crate::{http::Items, kernel::PrizeId};
 
 const NOT_A_LIST: &str = "this is a list of objects";
 const PRIZES_MAX: usize = 100;
 const QUANTITY_MAX: u64 = 1_000;
 const WINNERS_MAX: u32 = 10_000;
 const TASKS_MAX: usize = 20;
-const TASK_ID_MAX_CHARS: usize = 64;
 
 impl Checker<'_> {
     pub(super) fn prizes(&mut self) -> Option<PrizeList> {
@@ -63,8 +62,7 @@ impl Checker<'_> {
     ) -> Option<DraftPrize> {
         let at = |field: &str| format!("prizes[{index}].{field}");
         form.unknown.refuse(at, &mut self.errors);
-        let quantity: Option<u64> =
-            check::required(&form.quantity, at("quantity"), &mut self.errors);
+        let quantity: Option<u64> = form.quantity.required(at("quantity"), &mut self.errors);
         let quantity = check::within(quantity, 1..=QUANTITY_MAX, at("quantity"), &mut self.errors);
         let prize = if form.prize_id.has_value() {
             self.library_prize(form, seen, &at)
@@ -118,9 +116,9 @@ impl Checker<'_> {
         at: &impl Fn(&str) -> String,
     ) -> Option<DraftPrize> {
         let errors = &mut self.errors;
-        let name = check::required(&form.name, at("name"), errors);
+        let name = form.name.required(at("name"), errors);
         let name = check::line(name, at("name"), check::TITLE_MAX_CHARS, errors);
-        let kind = check::required(&form.kind, at("kind"), errors);
+        let kind = form.kind.required(at("kind"), errors);
         let kind = check::prize_kind(kind, at("kind"), errors);
         let image = form.image.read(at("image"), errors);
         let image = check::line(image, at("image"), check::IMAGE_MAX_CHARS, errors);
@@ -163,27 +161,19 @@ impl Checker<'_> {
         let at = |field: &str| format!("tasks[{index}].{field}");
         let errors = &mut self.errors;
         form.unknown.refuse(at, errors);
-        let task_id: Option<String> = check::required(&form.task_id, at("taskId"), errors);
+        let task_id: Option<String> = form.task_id.required(at("taskId"), errors);
         if let Some(task_id) = &task_id {
-            if !is_task_id(task_id) {
-                let fault = format!(
-                    "a task id is 1 to {TASK_ID_MAX_CHARS} characters of A-Z a-z 0-9 _ . -"
-                );
-                errors.add(at("taskId"), fault);
+            if !Task::is_id(task_id) {
+                errors.add(at("taskId"), Task::ID_FORM);
             } else if !seen.insert(task_id.clone()) {
                 errors.add(at("taskId"), "this task stands in the list twice");
             }
         }
-        let title = check::required(&form.title, at("title"), errors);
+        let title = form.title.required(at("title"), errors);
         let title = check::line(title, at("title"), check::TITLE_MAX_CHARS, errors);
         Some(Task {
             task_id: task_id?,
             title: title?,
         })
     }
-}
-
-fn is_task_id(text: &str) -> bool {
-    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
-    (1..=TASK_ID_MAX_CHARS).contains(&text.len()) && text.bytes().all(is_allowed)
 }

@@ -132,7 +132,7 @@ impl Checker<'_> {
     fn room_id(&mut self) -> Option<RoomId> {
         let form = self.form;
         match self.base {
-            None => check::required(&form.room_id, "roomId", &mut self.errors),
+            None => form.room_id.required("roomId", &mut self.errors),
             Some(base) => {
                 if form.room_id.is_given() {
                     self.errors
@@ -148,7 +148,7 @@ impl Checker<'_> {
         match self.base {
             Some(base) if !field.is_given() => Some(base.title.clone()),
             Some(_) | None => {
-                let text = check::required(field, "title", &mut self.errors);
+                let text = field.required("title", &mut self.errors);
                 check::line(text, "title", check::TITLE_MAX_CHARS, &mut self.errors)
             }
         }

@@ -2,11 +2,7 @@
 
 use std::sync::Arc;
 
-use actix_web::{
-    HttpResponse,
-    http::{StatusCode, header},
-    web::Data,
-};
+use actix_web::{HttpResponse, http::StatusCode, web::Data};
 use serde::{Deserialize, Deserializer, Serialize, de::Error};
 
 use super::{
@@ -18,9 +14,10 @@ use super::{
 };
 use crate::{
     http::{
-        Body, Cursor, HostOrOperator, Operator, Page, PageLimit, PageRequest, PathId, Principal,
-        Problem, Query, RequestId, Viewer, page::PageQuery,
+        Body, Cursor, HostOrOperator, Once, Operator, Page, PageLimit, PageRequest, PathId,
+        Principal, Problem, Query, RequestId, Viewer, json_answer, page::PageQuery,
     },
+    infra::idempotency::Answer,
     kernel::{ActivityId, RoomId, UserId},
 };
 
@@ -32,7 +29,7 @@ pub(super) fn actor(user_id: UserId) -> Actor {
 }
 
 /// The activity, if the caller may change it; to whoever may not even see it there is none.
-pub(super) async fn in_own_room(
+pub async fn in_own_room(
     activities: &ActivityService,
     caller: &HostOrOperator,
     id: ActivityId,
@@ -42,14 +39,20 @@ pub(super) async fn in_own_room(
     Ok(detail)
 }
 
-/// The activity alone, as an answer.
-pub(super) fn answer(
+/// The activity alone, as an answer; a new one with the place where it is.
+pub(super) fn answering(
     status: StatusCode,
-    detail: &ActivityDetail,
-    activities: &ActivityService,
-) -> Result<HttpResponse, Problem> {
-    let view = ActivityView::of(detail, activities.now_estimate())?;
-    Ok(HttpResponse::build(status).json(view))
+    activities: &Data<ActivityService>,
+) -> impl Fn(&ActivityDetail) -> Result<Answer, Problem> + use<> {
+    let activities = Data::clone(activities);
+    move |detail| {
+        let view = ActivityView::of(detail, activities.now_estimate())?;
+        let is_new = status == StatusCode::CREATED;
+        Ok(Answer {
+            location: is_new.then(|| format!("/v1/activities/{}", detail.id)),
+            ..json_answer(status, &view)?
+        })
+    }
 }
 
 /// `GET /v1/activities/{activityId}`.
@@ -178,18 +181,17 @@ fn rooms_to_list(
 pub(super) async fn create(
     caller: HostOrOperator,
     form: Body<ActivityForm>,
+    once: Once,
     activities: Data<ActivityService>,
 ) -> Result<HttpResponse, Problem> {
     if let Some(room_id) = form.0.room_id() {
         caller.may_act_in(room_id)?;
     }
     let host_id = caller.user_id();
-    let detail = activities.create(&form.0, host_id, &actor(host_id)).await?;
-    let mut created = answer(StatusCode::CREATED, &detail, &activities)?;
-    let location = format!("/v1/activities/{}", detail.id);
-    let location = header::HeaderValue::try_from(location).map_err(Problem::internal)?;
-    created.headers_mut().insert(header::LOCATION, location);
-    Ok(created)
+    let actor = actor(host_id);
+    let change = activities.create(&form.0, host_id, &actor);
+    let created = answering(StatusCode::CREATED, &activities);
+    once.answer(host_id, created, change).await
 }
 
 /// `PATCH /v1/activities/{activityId}`.
@@ -197,13 +199,14 @@ pub(super) async fn update(
     caller: HostOrOperator,
     id: PathId<ActivityId>,
     form: Body<ActivityForm>,
+    once: Once,
     activities: Data<ActivityService>,
 ) -> Result<HttpResponse, Problem> {
     in_own_room(&activities, &caller, id.0).await?;
-    let detail = activities
-        .update(id.0, &form.0, &actor(caller.user_id()))
-        .await?;
-    answer(StatusCode::OK, &detail, &activities)
+    let actor = actor(caller.user_id());
+    let change = activities.update(id.0, &form.0, &actor);
+    let updated = answering(StatusCode::OK, &activities);
+    once.answer(caller.user_id(), updated, change).await
 }
 
 /// `GET /v1/activities/{activityId}/audit`.

@@ -5,10 +5,12 @@ use serde::Deserialize;
 
 use super::{
     super::{ActivityService, check},
-    activities::{actor, answer, in_own_room},
+    activities::{actor, answering, in_own_room},
 };
 use crate::{
-    http::{Body, FieldErrors, HostOrOperator, NoFields, Operator, OptionalBody, PathId, Problem},
+    http::{
+        Body, FieldErrors, HostOrOperator, NoFields, Once, Operator, OptionalBody, PathId, Problem,
+    },
     kernel::ActivityId,
 };
 
@@ -17,11 +19,14 @@ pub(super) async fn submit(
     caller: HostOrOperator,
     id: PathId<ActivityId>,
     _body: OptionalBody<NoFields>,
+    once: Once,
     activities: Data<ActivityService>,
 ) -> Result<HttpResponse, Problem> {
     in_own_room(&activities, &caller, id.0).await?;
-    let detail = activities.submit(id.0, &actor(caller.user_id())).await?;
-    answer(StatusCode::OK, &detail, &activities)
+    let actor = actor(caller.user_id());
+    let change = activities.submit(id.0, &actor);
+    let answering = answering(StatusCode::OK, &activities);
+    once.answer(caller.user_id(), answering, change).await
 }
 
 /// `POST …/approve`.
@@ -29,10 +34,13 @@ pub(super) async fn approve(
     operator: Operator,
     id: PathId<ActivityId>,
     _body: OptionalBody<NoFields>,
+    once: Once,
     activities: Data<ActivityService>,
 ) -> Result<HttpResponse, Problem> {
-    let detail = activities.approve(id.0, &actor(operator.user_id())).await?;
-    answer(StatusCode::OK, &detail, &activities)
+    let actor = actor(operator.user_id());
+    let change = activities.approve(id.0, &actor);
+    let answering = answering(StatusCode::OK, &activities);
+    once.answer(operator.user_id(), answering, change).await
 }
 
 #[derive(Debug, Deserialize)]
@@ -46,13 +54,14 @@ pub(super) async fn reject(
     operator: Operator,
     id: PathId<ActivityId>,
     body: Body<RejectBody>,
+    once: Once,
     activities: Data<ActivityService>,
 ) -> Result<HttpResponse, Problem> {
     let reason = checked_reason(Some(body.0.reason))?.unwrap_or_default();
-    let detail = activities
-        .reject(id.0, &reason, &actor(operator.user_id()))
-        .await?;
-    answer(StatusCode::OK, &detail, &activities)
+    let actor = actor(operator.user_id());
+    let change = activities.reject(id.0, &reason, &actor);
+    let answering = answering(StatusCode::OK, &activities);
+    once.answer(operator.user_id(), answering, change).await
 }
 
 /// `POST …/open`.
@@ -60,11 +69,14 @@ pub(super) async fn open(
     caller: HostOrOperator,
     id: PathId<ActivityId>,
     _body: OptionalBody<NoFields>,
+    once: Once,
     activities: Data<ActivityService>,
 ) -> Result<HttpResponse, Problem> {
     in_own_room(&activities, &caller, id.0).await?;
-    let detail = activities.open(id.0, &actor(caller.user_id())).await?;
-    answer(StatusCode::OK, &detail, &activities)
+    let actor = actor(caller.user_id());
+    let change = activities.open(id.0, &actor);
+    let answering = answering(StatusCode::OK, &activities);
+    once.answer(caller.user_id(), answering, change).await
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -78,14 +90,15 @@ pub(super) async fn cancel(
     caller: HostOrOperator,
     id: PathId<ActivityId>,
     body: OptionalBody<CancelBody>,
+    once: Once,
     activities: Data<ActivityService>,
 ) -> Result<HttpResponse, Problem> {
     in_own_room(&activities, &caller, id.0).await?;
     let reason = checked_reason(body.0.reason)?;
-    let detail = activities
-        .cancel(id.0, reason.as_deref(), &actor(caller.user_id()))
-        .await?;
-    answer(StatusCode::OK, &detail, &activities)
+    let actor = actor(caller.user_id());
+    let change = activities.cancel(id.0, reason.as_deref(), &actor);
+    let answering = answering(StatusCode::OK, &activities);
+    once.answer(caller.user_id(), answering, change).await
 }
 
 fn checked_reason(reason: Option<String>) -> Result<Option<String>, Problem> {

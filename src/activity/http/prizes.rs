@@ -1,13 +1,16 @@
 //! The prize library.
 
-use actix_web::{HttpResponse, web::Data};
+use actix_web::{HttpResponse, http::StatusCode, web::Data};
 
 use super::{
-    super::{ActivityService, LibraryPrizeForm},
+    super::{ActivityService, LibraryPrize, LibraryPrizeForm},
     activities::actor,
 };
 use crate::{
-    http::{Body, Operator, Page, PageRequest, PathId, Problem, Query, page::PageQuery},
+    http::{
+        Body, Once, Operator, Page, PageRequest, PathId, Problem, Query, json_answer,
+        page::PageQuery,
+    },
     kernel::PrizeId,
 };
 
@@ -30,12 +33,13 @@ pub(super) async fn list(
 pub(super) async fn create(
     operator: Operator,
     form: Body<LibraryPrizeForm>,
+    once: Once,
     activities: Data<ActivityService>,
 ) -> Result<HttpResponse, Problem> {
-    let prize = activities
-        .create_prize(&form.0, &actor(operator.user_id()))
-        .await?;
-    Ok(HttpResponse::Created().json(prize))
+    let actor = actor(operator.user_id());
+    let created = |prize: &LibraryPrize| json_answer(StatusCode::CREATED, prize);
+    let change = activities.create_prize(&form.0, &actor);
+    once.answer(operator.user_id(), created, change).await
 }
 
 /// `PATCH /v1/prizes/{prizeId}`.
@@ -43,10 +47,11 @@ pub(super) async fn update(
     operator: Operator,
     id: PathId<PrizeId>,
     form: Body<LibraryPrizeForm>,
+    once: Once,
     activities: Data<ActivityService>,
 ) -> Result<HttpResponse, Problem> {
-    let prize = activities
-        .update_prize(id.0, &form.0, &actor(operator.user_id()))
-        .await?;
-    Ok(HttpResponse::Ok().json(prize))
+    let actor = actor(operator.user_id());
+    let updated = |prize: &LibraryPrize| json_answer(StatusCode::OK, prize);
+    let change = activities.update_prize(id.0, &form.0, &actor);
+    once.answer(operator.user_id(), updated, change).await
 }

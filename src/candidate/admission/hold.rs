@@ -1,8 +1,6 @@
 //! Admits a run of messages whatever it takes: holds it while a server is down, sets aside what is
 //! itself bad.
 
-use std::time::Duration;
-
 use sea_orm::DbErr;
 use tokio_util::sync::CancellationToken;
 
@@ -13,50 +11,20 @@ use super::{
 };
 use crate::{
     activity::drawing,
-    candidate::{BarrierPass, CandidateService, store},
-    infra::{broker::Outgoing, mysql},
+    candidate::{
+        BarrierPass, CandidateService,
+        holding::{Hold, publish_until_confirmed},
+        store,
+    },
+    infra::mysql,
     kernel::step,
 };
 
+/// What an outage stops, for the log.
+const HELD: &str = "stream";
+
 /// Tries of a batch whose data `MySQL` refuses, before it is split.
 const TRIES: u32 = 3;
-
-/// A pause that doubles, and a warning only the first time.
-struct Hold {
-    pause: Duration,
-    is_reported: bool,
-}
-
-impl Hold {
-    const FIRST_PAUSE: Duration = Duration::from_millis(200);
-    const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-
-    const fn new() -> Self {
-        Self {
-            pause: Self::FIRST_PAUSE,
-            is_reported: false,
-        }
-    }
-
-    /// `None` when the stop was requested meanwhile.
-    async fn pause(
-        &mut self,
-        error: &(dyn std::error::Error + Send + Sync + 'static),
-        stop: &CancellationToken,
-    ) -> Option<()> {
-        if !self.is_reported {
-            tracing::warn!(
-                error = error as &(dyn std::error::Error + 'static),
-                "the stream is held until this works again"
-            );
-            self.is_reported = true;
-        }
-        stop.run_until_cancelled(tokio::time::sleep(self.pause))
-            .await?;
-        self.pause = (self.pause * 2).min(Self::LONGEST_PAUSE);
-        Some(())
-    }
-}
 
 impl CandidateService {
     /// Admits the messages of one partition, in their order, and tells what became of them.
@@ -90,7 +58,8 @@ impl CandidateService {
                 self.event_time().await,
             ));
         }
-        self.publish_held(outgoing, stop).await?;
+        let broker = &self.shared.deps.broker;
+        publish_until_confirmed(broker, outgoing, HELD, stop).await?;
         step("admit.told");
         Some(())
     }
@@ -103,7 +72,7 @@ impl CandidateService {
         passes: &[BarrierPass],
         stop: &CancellationToken,
     ) -> Option<Vec<BarrierPass>> {
-        let mut hold = Hold::new();
+        let mut hold = Hold::new(HELD);
         loop {
             match mysql::within_limit(self.note_barriers(partition, passes)).await {
                 Ok(unasked) => return Some(unasked),
@@ -165,7 +134,7 @@ impl CandidateService {
         items: &[Numbered<'_>],
         stop: &CancellationToken,
     ) -> Option<Result<Outcome, DbErr>> {
-        let mut hold = Hold::new();
+        let mut hold = Hold::new(HELD);
         let mut tries_left = TRIES;
         loop {
             let error = match self.commit(partition, items).await {
@@ -180,30 +149,5 @@ impl CandidateService {
             }
             hold.pause(&error, stop).await?;
         }
-    }
-
-    /// Publishes until every message is confirmed.
-    async fn publish_held(
-        &self,
-        mut outgoing: Vec<Outgoing>,
-        stop: &CancellationToken,
-    ) -> Option<()> {
-        let mut hold = Hold::new();
-        while !outgoing.is_empty() {
-            let results = self.shared.deps.broker.publish_all(outgoing.clone()).await;
-            let mut results = results.into_iter();
-            let mut failure = None;
-            outgoing.retain(|_| match results.next() {
-                Some(Err(error)) => {
-                    failure = Some(error);
-                    true
-                }
-                Some(Ok(())) | None => false,
-            });
-            if let Some(error) = failure {
-                hold.pause(&error, stop).await?;
-            }
-        }
-        Some(())
     }
 }

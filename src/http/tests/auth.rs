@@ -171,6 +171,7 @@ async fn issuer_and_audience_are_required_when_configured() {
     };
 
     auth.verify(&issue_token(&settings, &token, SystemClock.now()).unwrap())
+        .await
         .unwrap();
     for bad in [
         json!({ "sub": "7", "exp": later() }),
@@ -180,7 +181,7 @@ async fn issuer_and_audience_are_required_when_configured() {
         json!({ "sub": "7", "exp": later(), "iss": "us", "aud": "box" }),
     ] {
         assert_eq!(
-            auth.verify(&signed(&bad)).unwrap_err().code(),
+            auth.verify(&signed(&bad)).await.unwrap_err().code(),
             "unauthorized",
             "{bad}"
         );

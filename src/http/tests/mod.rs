@@ -3,6 +3,7 @@
 mod auth;
 mod body;
 mod health;
+mod limits;
 mod params;
 mod problems;
 
@@ -24,18 +25,24 @@ use serde_json::Value;
 use super::*;
 use crate::{
     kernel::{Clock, RoomId, SystemClock, UserId},
-    settings::AuthSettings,
+    settings::{AuthSettings, Settings},
 };
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
 fn auth_settings() -> AuthSettings {
+    let settings = Settings::load_from(None, std::iter::empty()).unwrap();
     AuthSettings {
         signing_secret: SecretString::from(SECRET),
-        issuer: None,
-        audience: None,
-        leeway_secs: 0,
+        ..settings.auth
     }
+}
+
+/// The limits of a service with other settings than the default ones.
+fn rates(change: impl FnOnce(&mut Settings)) -> RateLimits {
+    let mut settings = Settings::load_from(None, std::iter::empty()).unwrap();
+    change(&mut settings);
+    RateLimits::of(&settings.limits, &settings.server)
 }
 
 fn kit() -> WebKit {
@@ -43,6 +50,7 @@ fn kit() -> WebKit {
     WebKit {
         auth: Arc::new(auth),
         limits: BodyLimits::default(),
+        rates: Arc::new(rates(|_| ())),
     }
 }
 
@@ -51,8 +59,12 @@ type TestApp = Box<dyn Fn(test::TestRequest) -> LocalBoxFuture<'static, ServiceR
 
 /// An application with the routes of `routes`.
 async fn app(routes: impl FnOnce(&mut ServiceConfig)) -> TestApp {
-    let kit = kit();
+    app_with(&kit(), routes).await
+}
+
+async fn app_with(kit: &WebKit, routes: impl FnOnce(&mut ServiceConfig)) -> TestApp {
     let app = App::new()
+        .wrap(from_fn(limit_by_address))
         .wrap(from_fn(track_request))
         .configure(|config| kit.configure(config))
         .configure(routes);

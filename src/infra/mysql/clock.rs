@@ -11,7 +11,7 @@ use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr};
 use tokio_util::sync::CancellationToken;
 
 use super::sql;
-use crate::kernel::Timestamp;
+use crate::kernel::{Clock, SystemClock, Timestamp};
 
 /// What the database's clock shows: `at`, give or take `uncertainty`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +113,21 @@ impl DatabaseClock {
             .iter()
             .min_by_key(|sample| sample.uncertainty(now))?;
         Some(best.read(now)).filter(|time| time.uncertainty <= Self::USABLE)
+    }
+
+    /// The best guess at hand, without I/O, however old the last sample is; what this machine's clock
+    /// shows when the database has not answered yet. For what must not wait for the database.
+    pub fn guess(&self) -> DatabaseTime {
+        let now = Instant::now();
+        let samples = self.samples.lock();
+        let best = samples.iter().min_by_key(|sample| sample.uncertainty(now));
+        best.map_or_else(
+            || DatabaseTime {
+                at: SystemClock.now(),
+                uncertainty: Duration::ZERO,
+            },
+            |best| best.read(now),
+        )
     }
 
     /// Takes a sample each second until `stop`.

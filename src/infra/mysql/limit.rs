@@ -21,25 +21,50 @@ pub async fn within_limit<T, E: From<DbErr>>(
     }
 }
 
-/// How long a reader waits for its turn, and for its answer.
+/// How long a caller waits for its turn, a reader for its answer, and a change for its end: longer
+/// than one wait for a lock, which ends after 5 s.
 const TURN: Duration = Duration::from_secs(2);
 const READ_LIMIT: Duration = Duration::from_secs(5);
+const CHANGE_LIMIT: Duration = Duration::from_secs(12);
 
-/// Reads on behalf of a user, in turn: `permits` keep a crowd of readers from taking all
+/// Reads on behalf of a caller, in turn: `turns` keep a crowd of callers from taking all
 /// connections, which admission and draws need too.
 ///
 /// # Errors
 ///
 /// [`DbErr::ConnectionAcquire`] when the turn does not come within 2 s or the answer within 5 s.
 pub async fn read_in_turn<T>(
-    permits: &Semaphore,
+    turns: &Semaphore,
     read: impl Future<Output = Result<T, DbErr>>,
 ) -> Result<T, DbErr> {
     let timed_out = |_| DbErr::ConnectionAcquire(ConnAcquireErr::Timeout);
     // Acquiring fails only when the semaphore is closed, which it never is.
-    let turn = tokio::time::timeout(TURN, permits.acquire());
+    let turn = tokio::time::timeout(TURN, turns.acquire());
     let _permit = turn.await.map_err(timed_out)?;
     tokio::time::timeout(READ_LIMIT, read)
         .await
         .map_err(timed_out)?
+}
+
+/// Why a change on behalf of a caller has no outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoOutcome {
+    #[error("too many calls wait for MySQL; nothing was changed")]
+    NoTurn,
+
+    #[error("MySQL does not answer; whether anything was changed is not known")]
+    NoAnswer,
+}
+
+/// Changes something on behalf of a caller, in turn with the readers of [`read_in_turn`]. The change
+/// must not wait for a turn itself.
+pub async fn change_in_turn<T>(
+    turns: &Semaphore,
+    change: impl Future<Output = T>,
+) -> Result<T, NoOutcome> {
+    let turn = tokio::time::timeout(TURN, turns.acquire());
+    let _permit = turn.await.map_err(|_| NoOutcome::NoTurn)?;
+    tokio::time::timeout(CHANGE_LIMIT, change)
+        .await
+        .map_err(|_| NoOutcome::NoAnswer)
 }

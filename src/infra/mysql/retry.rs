@@ -71,6 +71,14 @@ impl Default for TransactionRetry {
     }
 }
 
+/// Whether a row with the key of an insert is there, or is being written by somebody who takes long.
+pub fn is_key_contended(error: &DbErr) -> bool {
+    matches!(
+        server_error_number(error),
+        Some(DUPLICATE_KEY | LOCK_WAIT_TIMEOUT)
+    )
+}
+
 /// Whether the server cannot be reached or asks for patience, so that the same work may succeed
 /// later; `false` means that the statement itself was refused.
 pub fn is_unavailable(error: &DbErr) -> bool {

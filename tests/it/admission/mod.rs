@@ -1,6 +1,8 @@
 //! What admission, the pool and the selection promise, against real servers.
 
 mod rig;
+mod rolled_back;
+mod trimming;
 
 use std::{
     sync::Arc,

@@ -15,6 +15,8 @@ struct Call {
     path: String,
     /// Whether the body may be left out.
     is_optional: bool,
+    /// Whether it takes many things at once, and is made by another system.
+    is_batch: bool,
     /// What `{}` is answered, and the fields that it lacks.
     empty: (u16, &'static [&'static str]),
 }
@@ -25,6 +27,7 @@ impl Call {
             method,
             path: path.into(),
             is_optional: false,
+            is_batch: false,
             empty: (status, &[]),
         }
     }
@@ -33,6 +36,21 @@ impl Call {
         Self {
             is_optional: true,
             ..self
+        }
+    }
+
+    fn batch(self) -> Self {
+        Self {
+            is_batch: true,
+            ..self
+        }
+    }
+
+    fn token(&self, api: &Api) -> String {
+        if self.is_batch {
+            api.service()
+        } else {
+            api.operator()
         }
     }
 
@@ -50,7 +68,7 @@ impl Call {
         let mut request = api
             .http
             .request(self.method.clone(), format!("{}{}", api.url, self.path))
-            .bearer_auth(api.operator())
+            .bearer_auth(self.token(api))
             .body(body.into());
         if let Some(content_type) = content_type {
             request = request.header(CONTENT_TYPE, content_type);
@@ -93,6 +111,12 @@ async fn calls(api: &Api) -> Vec<Call> {
         Call::new(Method::POST, bag.path("/join"), 202).optional(),
         Call::new(Method::POST, "/v1/prizes", 422).lacking(&["name", "kind"]),
         Call::new(Method::PATCH, format!("/v1/prizes/{prize}"), 200),
+        Call::new(Method::POST, "/v1/events/presence", 422)
+            .batch()
+            .lacking(&["events"]),
+        Call::new(Method::POST, "/v1/events/tasks", 422)
+            .batch()
+            .lacking(&["events"]),
         Call::new(Method::POST, on_draft("/submit"), 200).optional(),
         Call::new(Method::POST, on_draft("/cancel"), 200).optional(),
     ]
@@ -196,7 +220,7 @@ async fn check_media_types(api: &Api, call: &Call) {
     let compressed = api
         .http
         .request(call.method.clone(), format!("{}{}", api.url, call.path))
-        .bearer_auth(api.operator())
+        .bearer_auth(call.token(api))
         .header(CONTENT_TYPE, "application/json")
         .header(CONTENT_ENCODING, "gzip")
         .body("{}");

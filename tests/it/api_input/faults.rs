@@ -316,3 +316,38 @@ pub(super) fn of_joins() -> Vec<Fault> {
     ]
     .concat()
 }
+
+/// Faults of a presence event.
+pub(super) fn of_presence_events() -> Vec<Fault> {
+    let ahead = times([from_now(90), from_now(DAY)]);
+    [
+        each("roomId", bad_ids()),
+        each("userId", bad_ids()),
+        each("kind", bad_words("Enter")),
+        each("occurredAt", bad_times()),
+        each("occurredAt", ahead),
+        each(
+            "occurredAt",
+            vec![json!("0999-12-31T23:59:59Z"), Value::Null],
+        ),
+        each("completedAt", vec![json!("2026-01-31T20:00:00Z")]),
+        each("activityId", vec![json!("5")]),
+        each("bogus", vec![Value::Null]),
+    ]
+    .concat()
+}
+
+/// Faults of a task event.
+pub(super) fn of_task_events() -> Vec<Fault> {
+    let tasks = ["", " ", "a b", "follow\n", "任务", &"x".repeat(65)].map(|id| json!(id));
+    [
+        each("activityId", bad_ids()),
+        each("userId", bad_ids()),
+        each("taskId", tasks.to_vec()),
+        each("taskId", vec![json!(5), json!(["follow"]), Value::Null]),
+        each("completedAt", bad_times()),
+        each("completedAt", times([from_now(90)])),
+        each("kind", vec![json!("enter")]),
+    ]
+    .concat()
+}

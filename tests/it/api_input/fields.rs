@@ -273,3 +273,58 @@ async fn check_limits_that_are_right(api: &Api) {
     assert_eq!(draft["drawAt"], Value::Null, "{draft}");
     assert_eq!(draft["countdownSeconds"], 300, "{draft}");
 }
+
+/// Each fault in an event of its own, all in one call, between events that are right.
+async fn expect_named_by_path(api: &Api, feed: &str, right: &Value, faults: Vec<Fault>) {
+    let mut events = vec![right.clone()];
+    let mut paths = Vec::new();
+    for (fault, field) in faults {
+        paths.push(format!("events[{}].{field}", events.len()));
+        events.push(merged(right, &fault));
+    }
+    events.push(right.clone());
+
+    let answer = api.try_report(feed, &events).await;
+
+    assert_eq!(answer.faulty_fields(), paths, "{}", answer.body);
+    answer.expect_problem(422, "invalid_request");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_faulty_field_of_every_event_is_named() {
+    let world = World::new().await;
+    let process = serve(&world).await;
+    let api = world.api(&process).await;
+    let at = "2026-01-31T20:00:00.000Z";
+    let presence = json!({ "roomId": "1", "userId": 7, "kind": "leave", "occurredAt": at });
+    let completion = json!({
+        "activityId": 5, "userId": "7", "taskId": "follow", "completedAt": at,
+    });
+
+    expect_named_by_path(&api, "presence", &presence, faults::of_presence_events()).await;
+    expect_named_by_path(&api, "tasks", &completion, faults::of_task_events()).await;
+    for (feed, right) in [("presence", &presence), ("tasks", &completion)] {
+        for (events, path) in [
+            (json!([right, 5]), "events[1]"),
+            (json!([[right]]), "events[0]"),
+            (json!([]), "events"),
+            (json!(vec![right; 1_001]), "events"),
+            (json!({ "0": right }), "events"),
+            (json!(null), "events"),
+        ] {
+            let body = json!({ "events": events });
+            let answer = api.report_body(feed, body).await;
+            assert_eq!(answer.faulty_fields(), [path], "{}", answer.body);
+            answer.expect_problem(422, "invalid_request");
+        }
+        let body = json!({ "events": [right], "bogus": 1 });
+        let answer = api.report_body(feed, body).await;
+        assert_eq!(answer.faulty_fields(), ["bogus"], "{}", answer.body);
+        api.try_report(feed, std::slice::from_ref(right))
+            .await
+            .expect(202);
+    }
+
+    process.stop().await;
+    world.end().await;
+}

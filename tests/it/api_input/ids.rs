@@ -42,6 +42,7 @@ async fn check_ids_in_paths(api: &Api) {
         (Method::GET, "/v1/activities/ID/winners", "activityId", 404),
         (Method::GET, "/v1/activities/ID/proof", "activityId", 404),
         (Method::GET, "/v1/activities/ID/proof/me", "activityId", 404),
+        (Method::GET, "/v1/activities/ID/stats", "activityId", 404),
         (Method::GET, "/v1/activities/ID/audit", "activityId", 404),
         (Method::PATCH, "/v1/prizes/ID", "prizeId", 404),
         (Method::GET, "/v1/rooms/ID/activities", "roomId", 200),

@@ -4,3 +4,4 @@ mod callers;
 mod own_eyes;
 mod routes;
 mod table;
+mod two_rooms;

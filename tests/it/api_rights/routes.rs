@@ -10,41 +10,49 @@ use reqwest::{Method, header::AUTHORIZATION};
 use serde_json::{Value, json};
 
 use super::{
-    callers::{Caller, ROOM, faulty_headers},
+    callers::{Caller, Issuer, ROOM, faulty_headers},
     table::{ROUTES, Route},
 };
-use crate::harness::{Answer, Api, BagSpec, World};
+use crate::harness::{Answer, Api, BagSpec, TempFile, World};
 
-/// The ids that stand in the paths under test.
-struct Places {
-    activity: String,
-    prize: String,
+const LONG_AGO: &str = "2026-01-31T20:00:00Z";
+
+/// The ids that stand in the paths and bodies under test.
+pub(super) struct Places {
+    pub(super) room: u64,
+    pub(super) activity: String,
+    pub(super) prize: String,
 }
 
 impl Route {
-    async fn call(&self, api: &Api, places: &Places, authorization: Option<&str>) -> Answer {
+    pub(super) async fn call(
+        &self,
+        api: &Api,
+        places: &Places,
+        authorization: Option<&str>,
+    ) -> Answer {
         let path = self
             .path
             .replace("{activityId}", &places.activity)
             .replace("{prizeId}", &places.prize)
             .replace("{winRecordId}", "7")
-            .replace("{roomId}", &ROOM.to_string());
+            .replace("{roomId}", &places.room.to_string());
         let method = Method::from_bytes(self.method.as_bytes()).expect("a method");
         let mut request = api.http.request(method, format!("{}{path}", api.url));
         if let Some(authorization) = authorization {
             request = request.header(AUTHORIZATION, authorization);
         }
-        if let Some(body) = self.body() {
+        if let Some(body) = self.body(places) {
             request = request.json(&body);
         }
         api.send(request).await
     }
 
-    fn body(&self) -> Option<Value> {
+    fn body(&self, places: &Places) -> Option<Value> {
         let private = json!({ "name": "Mug", "kind": "physical", "quantity": 1 });
         match (self.method, self.path) {
             ("POST", "/v1/activities") => Some(json!({
-                "roomId": ROOM, "title": "Bag", "prizes": [private], "countdownSeconds": 300,
+                "roomId": places.room, "title": "Bag", "prizes": [private], "countdownSeconds": 300,
             })),
             ("POST", "/v1/prizes") => Some(json!({ "name": "Mug", "kind": "physical" })),
             ("POST", path) if path.ends_with("/reject") => Some(json!({ "reason": "no" })),
@@ -52,6 +60,13 @@ impl Route {
                 Some(json!({ "winRecordIds": ["7"], "reason": "no" }))
             }
             ("POST", path) if path.ends_with("/fulfilment") => Some(json!({ "state": "claimed" })),
+            ("POST", "/v1/events/presence") => Some(json!({ "events": [{
+                "roomId": ROOM, "userId": 5, "kind": "leave", "occurredAt": LONG_AGO,
+            }] })),
+            ("POST", "/v1/events/tasks") => Some(json!({ "events": [{
+                "activityId": places.activity, "userId": 5, "taskId": "follow",
+                "completedAt": LONG_AGO,
+            }] })),
             ("PATCH", _) => Some(json!({})),
             _ => None,
         }
@@ -61,7 +76,13 @@ impl Route {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_route_answers_those_who_may_call_it_and_nobody_else() {
     let world = World::new().await;
-    let process = world.serve_with(&[("SWEEPER__ENABLED", "false")]).await;
+    let issuer = Issuer::new();
+    let jwks = TempFile::new(&issuer.jwks());
+    let changes = [
+        ("SWEEPER__ENABLED", "false"),
+        ("AUTH__JWKS_FILE", jwks.path()),
+    ];
+    let process = world.serve_with(&changes).await;
     let api = world.api(&process).await;
     let spec = BagSpec {
         room: ROOM,
@@ -73,20 +94,23 @@ async fn every_route_answers_those_who_may_call_it_and_nobody_else() {
     let prize = json!({ "name": "Mug", "kind": "physical" });
     let prize = api.post(&api.operator(), "/v1/prizes", Some(prize)).await;
     let places = Places {
+        room: ROOM,
         activity: bag.id.to_string(),
         prize: prize.expect(201)["id"].as_str().expect("an id").to_owned(),
     };
 
     for route in ROUTES {
         for caller in Caller::ALL {
-            let authorization = caller.token(&api).map(|token| format!("Bearer {token}"));
+            let authorization = caller
+                .token(&api, &issuer)
+                .map(|token| format!("Bearer {token}"));
             let answer = route.call(&api, &places, authorization.as_deref()).await;
             let case = format!("{} {} by {caller:?}", route.method, route.path);
             expect_right(route, caller, answer, &case);
         }
     }
-    check_faulty_headers(&api, &places).await;
-    check_other_room(&api, &format!("/v1/activities/{draft}")).await;
+    check_faulty_headers(&api, &places, &issuer).await;
+    check_other_room(&api, &issuer, &format!("/v1/activities/{draft}")).await;
 
     process.stop().await;
     world.end().await;
@@ -106,10 +130,12 @@ fn expect_right(route: &Route, caller: Caller, answer: Answer, case: &str) {
     }
 }
 
-async fn check_faulty_headers(api: &Api, places: &Places) {
+async fn check_faulty_headers(api: &Api, places: &Places, issuer: &Issuer) {
     let is_audit = |route: &&Route| route.path.ends_with("/audit");
     let route = ROUTES.iter().find(is_audit).expect("a route of operators");
-    for header in faulty_headers(api) {
+    let as_secrets = issuer.public_keys_as_secrets();
+    let as_secrets = as_secrets.iter().map(|token| format!("Bearer {token}"));
+    for header in faulty_headers(api).into_iter().chain(as_secrets) {
         let answer = route.call(api, places, Some(&header)).await;
         answer.expect_problem(401, "unauthorized");
     }
@@ -117,8 +143,8 @@ async fn check_faulty_headers(api: &Api, places: &Places) {
 
 /// A host neither lists nor makes what is in a room of somebody else, and a draft is no secret
 /// told to viewers.
-async fn check_other_room(api: &Api, draft: &str) {
-    let other = Caller::OtherHost.token(api).expect("a token");
+async fn check_other_room(api: &Api, issuer: &Issuer, draft: &str) {
+    let other = Caller::OtherHost.token(api, issuer).expect("a token");
     let listed = api.get(&other, "/v1/activities").await.expect(200);
     assert_eq!(listed["items"], json!([]), "{listed}");
     let own = api

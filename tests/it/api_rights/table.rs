@@ -20,6 +20,7 @@ pub(super) enum Who {
 
 impl Who {
     pub(super) fn includes(self, caller: Caller) -> bool {
+        let caller = caller.by_secret();
         match self {
             Self::Anyone => true,
             Self::Viewer => caller.is_known(),
@@ -93,6 +94,14 @@ pub(super) const ROUTES: &[Route] = &[
         "/v1/activities/{activityId}/proof/me",
         Who::Viewer,
         &[409],
+    ),
+    route("POST", "/v1/events/presence", Who::Service, &[202]),
+    route("POST", "/v1/events/tasks", Who::Service, &[202]),
+    route(
+        "GET",
+        "/v1/activities/{activityId}/stats",
+        Who::RoomHost,
+        &[200],
     ),
     route("GET", "/v1/activities", Who::AnyHost, &[200]),
     route("POST", "/v1/activities", Who::RoomHost, &[201]),

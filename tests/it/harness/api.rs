@@ -75,6 +75,7 @@ impl Answer {
 
 pub(crate) const OPERATOR: UserId = UserId(1);
 pub(crate) const HOST: UserId = UserId(2);
+pub(crate) const SERVICE: UserId = UserId(3);
 
 impl Api {
     pub(super) fn new(url: String, auth: AuthSettings) -> Self {
@@ -106,6 +107,11 @@ impl Api {
 
     pub(crate) fn operator(&self) -> String {
         self.token(OPERATOR, Role::Operator, &[])
+    }
+
+    /// Another system, which reports events.
+    pub(crate) fn service(&self) -> String {
+        self.token(SERVICE, Role::Service, &[])
     }
 
     pub(crate) fn host_of(&self, room: u64) -> String {

@@ -171,7 +171,7 @@ impl Drop for Process {
 
 fn variable_name(key: &str) -> String {
     // Only settings have a section; other variables are named in full.
-    if key.starts_with("LUCKYBAG") {
+    if key.starts_with("LUCKYBAG") || key.starts_with("SSL_") {
         key.to_owned()
     } else {
         format!("LUCKYBAG__{key}")

@@ -38,13 +38,22 @@ fn variable(name: &str) -> String {
 impl World {
     /// An empty world; its schema is brought up to date.
     pub(crate) async fn new() -> Self {
-        let world = Self::without_schema().await;
+        Self::on_redis(&variable("LUCKYBAG__REDIS__URL")).await
+    }
+
+    /// The same on Redis servers that are the test's own.
+    pub(crate) async fn on_redis(redis_url: &str) -> Self {
+        let world = Self::empty(redis_url).await;
         mysql::migrate(&world.db).await.expect("migrating");
         world
     }
 
     /// A world with a database that holds no table yet.
     pub(crate) async fn without_schema() -> Self {
+        Self::empty(&variable("LUCKYBAG__REDIS__URL")).await
+    }
+
+    async fn empty(redis_url: &str) -> Self {
         let namespace = format!("t{:012x}", rand::random::<u64>() & 0xffff_ffff_ffff);
         let shared_url = variable("LUCKYBAG__MYSQL__URL");
         let shared = connect(&shared_url);
@@ -61,9 +70,8 @@ impl World {
             .expect("mysql.url names a database");
         let mysql_url = format!("{server}/{namespace}");
         let db = connect(&mysql_url);
-        let redis_url = variable("LUCKYBAG__REDIS__URL");
         let redis = Redis::connect(&RedisOptions {
-            url: &redis_url,
+            url: redis_url,
             pool_size: 1,
             command_timeout: Duration::from_secs(5),
             namespace: &namespace,
@@ -73,7 +81,7 @@ impl World {
             db,
             redis,
             mysql_url,
-            redis_url,
+            redis_url: redis_url.to_owned(),
             rabbitmq_url: variable("LUCKYBAG__RABBITMQ__URL"),
             signing_secret: format!("{:032x}", rand::random::<u128>()),
             namespace,
@@ -90,6 +98,10 @@ impl World {
             ("NAMESPACE", self.namespace.as_str()),
             ("MYSQL__URL", &self.mysql_url),
             ("MYSQL__MAX_CONNECTIONS", "12"),
+            ("LIMITS__MYSQL_CONCURRENCY", "8"),
+            // Tests ask again and again, as one user and from one address.
+            ("LIMITS__USER_PER_SECOND", "0"),
+            ("LIMITS__IP_PER_SECOND", "0"),
             ("REDIS__URL", &self.redis_url),
             ("REDIS__POOL_SIZE", "2"),
             ("RABBITMQ__URL", &self.rabbitmq_url),
@@ -106,6 +118,22 @@ impl World {
         own.into_iter()
             .map(|(key, value)| (format!("LUCKYBAG__{key}"), value.to_owned()))
             .collect()
+    }
+
+    /// How often users and addresses may call by default: in a world they may without end.
+    pub(crate) fn default_rates() -> Vec<(&'static str, String)> {
+        let limits = Settings::load_from(None, std::iter::empty())
+            .expect("the defaults")
+            .limits;
+        vec![
+            (
+                "LIMITS__USER_PER_SECOND",
+                limits.user_per_second.to_string(),
+            ),
+            ("LIMITS__USER_BURST", limits.user_burst.to_string()),
+            ("LIMITS__IP_PER_SECOND", limits.ip_per_second.to_string()),
+            ("LIMITS__IP_BURST", limits.ip_burst.to_string()),
+        ]
     }
 
     /// The settings of a process in this world, for parts that a test runs itself.

@@ -3,21 +3,34 @@
 use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
-use sea_orm::{ConnectionTrait, TransactionTrait};
+use sea_orm::{ConnectionTrait, DatabaseTransaction, TransactionTrait};
 
 use super::{drawn_bag, standings};
 use crate::harness::{Bag, World, eventually};
 
-/// Waits until a statement like this waits for a lock. The pattern must not fit its own look.
-async fn until_waiting(world: &World, statement: &str) {
+/// The statement of a scan of the participations.
+const SCANS: &str = "SELECT p.user_id, %FROM participation p %";
+
+/// Whoever reads participations has to wait until the tables are unlocked.
+async fn hold_participations(world: &World) -> DatabaseTransaction {
+    let held = world.db.begin().await.unwrap();
+    held.execute_unprepared("LOCK TABLES participation WRITE, participation AS p WRITE")
+        .await
+        .unwrap();
+    held
+}
+
+/// Waits until this many statements like this wait for a lock. The pattern must not fit the look
+/// itself.
+async fn until_waiting(world: &World, statement: &str, count: i64) {
     let waiting = format!(
         "SELECT COUNT(*) FROM information_schema.processlist \
          WHERE db = DATABASE() AND info LIKE '{statement}'"
     );
     eventually("the redraw to wait", async || {
         match world.number(&waiting).await {
-            0 => Err("not yet"),
-            _ => Ok(()),
+            waiting if waiting >= count => Ok(()),
+            waiting => Err(waiting),
         }
     })
     .await;
@@ -97,9 +110,40 @@ async fn different_redraws_from_two_processes_at_once_come_one_after_the_other()
     world.end().await;
 }
 
-/// The second one has selected, and then finds that the first one took the best of its selection.
+/// The second one finds that the first one took the best of what both have selected.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redraw_that_comes_while_another_one_commits_takes_who_is_left() {
+async fn a_redraw_that_has_selected_before_another_one_commits_takes_who_is_left() {
+    let world = World::new().await;
+    let processes = join_all((0..2).map(|_| world.serve())).await;
+    let apis = join_all(processes.iter().map(|process| world.api(process))).await;
+    let bag = drawn_bag(&world, &apis[0], 8).await;
+    let ids: Vec<u64> = world.wins(bag.id).await.iter().map(|win| win.id).collect();
+    let held = hold_participations(&world).await;
+
+    let calls = apis
+        .iter()
+        .zip(&ids)
+        .map(|(api, id)| api.redraw(&bag, std::slice::from_ref(id)));
+    let release = async {
+        until_waiting(&world, SCANS, 2).await;
+        held.execute_unprepared("UNLOCK TABLES").await.unwrap();
+        held.rollback().await.unwrap();
+    };
+    let (answers, ()) = tokio::join!(join_all(calls), release);
+
+    for answer in answers {
+        answer.expect(200);
+    }
+    assert_serial(&world, &bag, 3).await;
+    for process in processes {
+        process.stop().await;
+    }
+    world.end().await;
+}
+
+/// A redraw that waits for the row of the activity which another one holds.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redraw_waits_for_one_that_is_about_to_commit() {
     let world = World::new().await;
     let processes = join_all((0..2).map(|_| world.serve())).await;
     let apis = join_all(processes.iter().map(|process| world.api(process))).await;
@@ -112,11 +156,16 @@ async fn a_redraw_that_comes_while_another_one_commits_takes_who_is_left() {
 
     let first = apis[0].redraw(&bag, &ids[..1]);
     let second = async {
-        until_waiting(&world, "UPDATE win_record SET%").await;
+        until_waiting(&world, "UPDATE win_record SET%", 1).await;
         apis[1].redraw(&bag, &ids[1..2]).await
     };
     let release = async {
-        until_waiting(&world, "SELECT id, %FROM activity WHERE id = %FOR UPDATE").await;
+        until_waiting(
+            &world,
+            "SELECT id, %FROM activity WHERE id = %FOR UPDATE",
+            1,
+        )
+        .await;
         held.rollback().await.unwrap();
     };
     let (first, second, ()) = tokio::join!(first, second, release);
@@ -137,15 +186,11 @@ async fn a_scan_of_the_participants_holds_nobody_up() {
     let api = world.api(&process).await;
     let bag = drawn_bag(&world, &api, 8).await;
     let first = world.holder(&bag, 1).await;
-    // Reading participations has to wait; the activity's row must be free meanwhile.
-    let held = world.db.begin().await.unwrap();
-    held.execute_unprepared("LOCK TABLES participation WRITE, participation AS p WRITE")
-        .await
-        .unwrap();
+    let held = hold_participations(&world).await;
 
     let redrawing = api.redraw(&bag, std::slice::from_ref(&first.id));
     let looking = async {
-        until_waiting(&world, "SELECT p.user_id, %FROM participation p %").await;
+        until_waiting(&world, SCANS, 1).await;
         let other = world.db.begin().await.unwrap();
         let row = format!(
             "SELECT id FROM activity WHERE id = {} FOR UPDATE NOWAIT",

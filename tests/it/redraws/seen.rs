@@ -87,6 +87,8 @@ async fn a_copy_of_the_detail_from_before_the_redraw_does_not_bring_the_old_roun
     let key = world.keys().activity(bag.id);
     let old: String = world.redis.get(&key).await.unwrap();
     assert!(old.contains(r#""round":1"#), "{old}");
+    let before = [(best[1], "won"), (best[3], "notWon")];
+    until_all_tell(std::slice::from_ref(&api), &bag, &before).await;
     let second = world.holder(&bag, 2).await.id;
     api.redraw(&bag, &[second]).await.expect(200);
     let after = [(best[1], "revoked"), (best[3], "won")];
