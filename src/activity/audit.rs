@@ -44,10 +44,15 @@ impl Actor {
         }
     }
 
-    /// What this actor did to an activity.
-    pub fn did(&self, action: &'static str, id: ActivityId, detail: Option<Value>) -> AuditEntry {
+    /// What this actor did, to an activity if one is named.
+    pub fn did(
+        &self,
+        action: &'static str,
+        id: impl Into<Option<ActivityId>>,
+        detail: Option<Value>,
+    ) -> AuditEntry {
         AuditEntry {
-            activity_id: Some(id),
+            activity_id: id.into(),
             actor: self.name.clone(),
             action,
             detail,

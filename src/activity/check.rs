@@ -115,6 +115,6 @@ pub(super) fn within(
 }
 
 /// Why something was refused or cancelled: one line of at most 255 characters.
-pub(super) fn reason(text: Option<String>, errors: &mut FieldErrors) -> Option<String> {
+pub fn reason(text: Option<String>, errors: &mut FieldErrors) -> Option<String> {
     line(text, "reason", REASON_MAX_CHARS, errors)
 }

@@ -28,11 +28,12 @@ mod stock;
 mod store;
 
 pub use audit::{Actor, AuditEntry, AuditRecord};
+pub use check::reason as check_reason;
 pub use detail::ActivityDetail;
 pub use error::ActivityError;
 pub use events::PROJECTION;
 pub use form::{ActivityForm, LibraryPrizeForm};
-pub use http::{CountParticipants, routes};
+pub use http::{CountParticipants, actor, in_own_room, routes};
 pub use library::LibraryPrize;
 pub use model::{Activity, ActivityPrize, PresenceRule, PrizeKind, Seed, ShardBy, Task};
 pub use rules::{SCORE_RULE_VERSION, commitment, rules_hash};

@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use super::connections::Connections;
 use crate::{
     activity::{self, ActivityDeps, ActivityService, CountParticipants, DetailProjection},
-    candidate::{CandidateDeps, CandidateService, CountProjection},
+    candidate::{self, CandidateDeps, CandidateService, CountProjection, DenyService},
     draw::{self, DrawDeps, DrawService},
     infra::outbox::Relay,
     join::{self, JoinDeps, JoinService, JoinTasks},
@@ -29,6 +29,7 @@ pub(super) struct Services {
     pub(super) relay: Arc<Relay>,
     joins: JoinService,
     winners: WinnerService,
+    denials: DenyService,
     /// Taken when the workers start.
     join_tasks: Arc<Mutex<Option<JoinTasks>>>,
 }
@@ -63,6 +64,7 @@ impl Services {
                 clock: Arc::clone(&connections.clock),
                 mysql_reads: Arc::clone(&mysql_reads),
             }),
+            denials: DenyService::new(connections.db.clone()),
             joins,
             join_tasks: Arc::new(Mutex::new(Some(join_tasks))),
             candidates,
@@ -79,7 +81,9 @@ impl Services {
             .app_data(Data::new(self.joins.clone()))
             .app_data(Data::new(self.winners.clone()))
             .app_data(Data::new(self.draws.clone()))
+            .app_data(Data::new(self.denials.clone()))
             .configure(activity::routes)
+            .configure(candidate::deny_routes)
             .configure(join::routes)
             .configure(winners::routes)
             .configure(draw::routes);

@@ -4,6 +4,7 @@
 mod admission;
 mod consumer;
 mod count_projection;
+mod deny;
 mod error;
 mod exact;
 mod message;
@@ -22,6 +23,7 @@ mod store;
 
 pub use consumer::StreamConsumer;
 pub use count_projection::CountProjection;
+pub use deny::{DenyService, routes as deny_routes};
 pub use error::CandidateError;
 pub use message::{
     BarrierPass, JoinRequest, PresenceEvent, PresenceKind, StreamMessage, TaskEvent, is_device_id,

@@ -24,6 +24,8 @@ pub struct BodyLimits {
     pub join: usize,
     /// For [`Body`].
     pub regular: usize,
+    /// For [`BatchBody`].
+    pub batch: usize,
     /// How long a client may take to send one: a stalled body would hold its connection for ever,
     /// and a stop with it.
     pub patience: Duration,
@@ -34,6 +36,7 @@ impl BodyLimits {
         Self {
             join: settings.join_body_limit_bytes.get(),
             regular: settings.body_limit_bytes.get(),
+            batch: settings.batch_body_limit_bytes.get(),
             patience: settings.client_body_timeout_ms.duration(),
         }
     }
@@ -44,6 +47,7 @@ impl Default for BodyLimits {
         Self {
             join: 4 << 10,
             regular: 64 << 10,
+            batch: 1 << 20,
             patience: Duration::from_secs(5),
         }
     }
@@ -52,6 +56,10 @@ impl Default for BodyLimits {
 /// A JSON object as the body. `T` refuses unknown fields with `#[serde(deny_unknown_fields)]`.
 #[derive(Debug)]
 pub struct Body<T>(pub T);
+
+/// A JSON object that holds a long list.
+#[derive(Debug)]
+pub struct BatchBody<T>(pub T);
 
 /// A small JSON object that may be left out altogether.
 #[derive(Debug)]
@@ -77,6 +85,16 @@ impl<T: DeserializeOwned + 'static> FromRequest for Body<T> {
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let reader = Reader::new(request, payload, |limits| limits.regular);
+        Box::pin(async move { parse(&reader.read_json().await?).map(Self) })
+    }
+}
+
+impl<T: DeserializeOwned + 'static> FromRequest for BatchBody<T> {
+    type Error = Problem;
+    type Future = Extraction<Self>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let reader = Reader::new(request, payload, |limits| limits.batch);
         Box::pin(async move { parse(&reader.read_json().await?).map(Self) })
     }
 }

@@ -20,7 +20,7 @@ mod tracking;
 mod type_faults;
 
 pub use auth::{Auth, AuthError, NewToken, issue_token};
-pub use body::{Body, BodyLimits, NoFields, OptionalBody};
+pub use body::{BatchBody, Body, BodyLimits, NoFields, OptionalBody};
 pub use endpoint::Endpoint;
 pub use fields::{FieldErrors, FieldFault};
 pub use health::{Dependency, HealthKit, Probe, Readiness};

@@ -49,6 +49,7 @@ pub struct ServerSettings {
     pub shutdown_grace_secs: Secs,
     pub join_body_limit_bytes: NonZeroUsize,
     pub body_limit_bytes: NonZeroUsize,
+    pub batch_body_limit_bytes: NonZeroUsize,
     pub client_header_timeout_ms: Millis,
     pub client_body_timeout_ms: Millis,
     pub keep_alive_secs: Secs,

@@ -12,6 +12,8 @@ mod broker;
 #[cfg(test)]
 mod command_line;
 #[cfg(test)]
+mod deny;
+#[cfg(test)]
 mod draw;
 #[cfg(test)]
 mod draw_crashes;

@@ -25,14 +25,14 @@ use crate::{
 };
 
 /// The caller as the audit names it.
-pub(super) fn actor(user_id: UserId) -> Actor {
+pub fn actor(user_id: UserId) -> Actor {
     let request_id = RequestId::current();
     let request_id = request_id.as_ref().map_or("", RequestId::as_str);
     Actor::user(user_id, request_id)
 }
 
 /// The activity, if the caller may change it; to whoever may not even see it there is none.
-pub(super) async fn in_own_room(
+pub async fn in_own_room(
     activities: &ActivityService,
     caller: &HostOrOperator,
     id: ActivityId,

@@ -6,6 +6,8 @@ mod prizes;
 mod problem;
 mod view;
 
+pub use activities::{actor, in_own_room};
+
 use actix_web::web::ServiceConfig;
 use futures_util::future::BoxFuture;
 

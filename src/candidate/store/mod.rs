@@ -1,5 +1,5 @@
 //! The tables that say who may win: `participation`, `presence`, `task_completion`,
-//! `device_claim`, `pool_count`, `stream_barrier`; and reads of `deny_list`. Decides nothing.
+//! `device_claim`, `pool_count`, `stream_barrier`. Decides nothing.
 
 mod barriers;
 mod events;
@@ -14,9 +14,7 @@ use sea_orm::{ConnectionTrait, DbErr};
 pub use barriers::forget_barriers;
 pub(super) use barriers::{insert_barriers, list_barriers};
 pub(super) use events::{CompletionRow, PresenceRow, insert_completions, upsert_presence};
-pub(super) use filters::{
-    DeviceClaim, insert_device_claims, list_denied, list_device_holders_for_update,
-};
+pub(super) use filters::{DeviceClaim, insert_device_claims, list_device_holders_for_update};
 pub(super) use participations::{bump_revisions, insert_participations, list_page};
 pub use pool_counts::PoolCount;
 pub(super) use pool_counts::{ShardKey, progress, raise_pool_counts, read_pool_counts};

@@ -27,6 +27,7 @@ impl Route {
             .path
             .replace("{activityId}", &places.activity)
             .replace("{prizeId}", &places.prize)
+            .replace("{userId}", "77")
             .replace("{roomId}", &ROOM.to_string());
         let method = Method::from_bytes(self.method.as_bytes()).expect("a method");
         let mut request = api.http.request(method, format!("{}{path}", api.url));
@@ -47,6 +48,7 @@ impl Route {
             })),
             ("POST", "/v1/prizes") => Some(json!({ "name": "Mug", "kind": "physical" })),
             ("POST", path) if path.ends_with("/reject") => Some(json!({ "reason": "no" })),
+            ("POST", path) if path.ends_with("/import") => Some(json!({ "userIds": ["78"] })),
             ("PATCH", _) => Some(json!({})),
             _ => None,
         }

@@ -1,0 +1,15 @@
+//! Deny lists: who may not take part, everywhere or in one activity. An entry counts for the joins
+//! that are handled after it; whoever is in already stays in.
+
+mod error;
+mod http;
+mod service;
+mod store;
+
+pub use http::routes;
+pub use service::DenyService;
+pub(super) use store::list_denied;
+
+use error::DenyError;
+use service::{Caller, DenyScope, Imported};
+use store::DenyEntry;
