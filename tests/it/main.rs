@@ -20,6 +20,8 @@ mod draw_crashes;
 #[cfg(test)]
 mod draws;
 #[cfg(test)]
+mod filters;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod joins;
