@@ -4,7 +4,12 @@ use std::{io, net::SocketAddr};
 
 use sea_orm::DbErr;
 
-use crate::{http::AuthError, infra::mysql::MigrateError};
+use crate::{
+    candidate::CandidateError,
+    http::AuthError,
+    infra::{broker::BrokerError, mysql::MigrateError},
+    kernel::ActivityId,
+};
 
 /// Why a command of the process failed.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +53,21 @@ pub enum AppError {
 
     #[error("the time to stop ran out before all work in hand was finished")]
     StoppedInTheMiddle,
+
+    #[error("{server} does not answer, not even within {patience_secs} s")]
+    Away {
+        server: &'static str,
+        patience_secs: u64,
+    },
+
+    #[error("another process is rebuilding the pool of activity {0} now")]
+    RebuildUnderWay(ActivityId),
+
+    #[error(transparent)]
+    Candidate(#[from] CandidateError),
+
+    #[error("cannot look at the dead letters")]
+    DeadLetters(#[from] BrokerError),
 
     #[error("the demo failed: {0}")]
     Demo(String),

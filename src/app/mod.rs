@@ -1,5 +1,6 @@
 //! Wiring: turns settings into a running process. The only module that sees all the others.
 
+mod admin;
 mod connections;
 mod demo;
 mod error;
@@ -9,6 +10,7 @@ mod startup;
 mod watch;
 mod workers;
 
+pub use admin::{dead_letters, rebuild, replay_dead};
 pub use demo::demo;
 pub use error::AppError;
 

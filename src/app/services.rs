@@ -112,7 +112,7 @@ fn activity_service(
     })
 }
 
-fn candidate_service(
+pub(super) fn candidate_service(
     settings: &Settings,
     connections: &Connections,
     mysql_reads: Arc<Semaphore>,

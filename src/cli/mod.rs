@@ -1,5 +1,6 @@
 //! The command line: others script against it.
 
+mod dead;
 mod report;
 mod token;
 
@@ -13,10 +14,12 @@ use clap::{Parser, Subcommand};
 use luckybag::{
     app::{self, AppError},
     http::AuthError,
+    kernel::ActivityId,
     settings::{Settings, SettingsError},
     telemetry::{self, TelemetryError},
 };
 
+use dead::DeadCommand;
 pub(crate) use report::report;
 pub(crate) use token::TokenArgs;
 
@@ -38,6 +41,14 @@ enum Command {
     Token(TokenArgs),
     /// Check the configuration and print it with secrets masked.
     CheckConfig,
+    /// Fill the pool of an activity in Redis from MySQL.
+    Rebuild {
+        /// The activity's id.
+        activity: ActivityId,
+    },
+    /// Look at what could not be handled, or send it again.
+    #[command(subcommand)]
+    Dead(DeadCommand),
     /// Play one giveaway against a running service.
     Demo(DemoArgs),
 }
@@ -102,6 +113,13 @@ impl Cli {
                 telemetry::init(&settings.log)?;
                 Ok(app::migrate(settings).await?)
             }
+            Command::Rebuild { activity } => {
+                telemetry::init(&settings.log)?;
+                let count = app::rebuild(settings, activity).await?;
+                let done = format!("rebuilt: {count} participations of activity {activity}");
+                Ok(print(&done)?)
+            }
+            Command::Dead(command) => Ok(print(&command.run(settings).await?)?),
             Command::Demo(args) => {
                 telemetry::init(&settings.log)?;
                 Ok(app::demo(settings, &args.url).await?)

@@ -27,6 +27,16 @@ async fn listed(api: &Api, token: &str, path: &str) -> Vec<(String, Value)> {
         .collect()
 }
 
+/// What was done to an activity's list, oldest first.
+async fn deny_actions(api: &Api, path: &str) -> Vec<String> {
+    let audit = api.get(&api.operator(), path).await.expect(200);
+    let records = audit["items"].as_array().expect("a list").iter();
+    let actions = records.map(|record| record["action"].as_str().expect("a word").to_owned());
+    actions
+        .filter(|action| action.starts_with("deny."))
+        .collect()
+}
+
 fn entry(user: &str, reason: Value) -> (String, Value) {
     (user.to_owned(), reason)
 }
@@ -254,22 +264,8 @@ async fn a_host_keeps_the_lists_of_its_own_rooms_and_each_list_is_for_itself() {
     let elsewhere = there.path("/deny-list");
     assert_eq!(listed(&api, &other, &elsewhere).await, []);
     assert_eq!(listed(&api, &api.operator(), PLATFORM).await, []);
-    let audit = api
-        .get(&api.operator(), &here.path("/audit"))
-        .await
-        .expect(200);
-    let actions: Vec<&Value> = audit["items"]
-        .as_array()
-        .expect("a list")
-        .iter()
-        .map(|record| &record["action"])
-        .filter(|action| {
-            action
-                .as_str()
-                .is_some_and(|name| name.starts_with("deny."))
-        })
-        .collect();
-    assert_eq!(actions, ["deny.add", "deny.import", "deny.remove"]);
+    let done = deny_actions(&api, &here.path("/audit")).await;
+    assert_eq!(done, ["deny.add", "deny.import", "deny.remove"]);
 
     // A room of somebody else: what is public is refused, a draft is not told of.
     api.put(&other, &format!("{list}/9"), None)

@@ -34,6 +34,8 @@ mod processes;
 #[cfg(test)]
 mod proxy;
 #[cfg(test)]
+mod repairs;
+#[cfg(test)]
 mod results;
 #[cfg(test)]
 mod selection;
