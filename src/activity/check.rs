@@ -24,7 +24,7 @@ pub(super) fn required<T: serde::de::DeserializeOwned>(
 }
 
 /// One line of text with 1 to `max_chars` characters.
-pub(super) fn line(
+pub fn line(
     text: Option<String>,
     name: impl fmt::Display,
     max_chars: usize,

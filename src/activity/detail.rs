@@ -42,6 +42,8 @@ pub struct ActivityDetail {
     pub eligible_count: Option<u64>,
     #[serde(default, deserialize_with = "exact_number")]
     pub cutoff_score: Option<f64>,
+    #[serde(default, with = "to_millis::option")]
+    pub proof_published_at: Option<Timestamp>,
     /// 0 before the draw.
     pub round: u32,
     pub version: u32,
@@ -106,6 +108,7 @@ impl From<Activity> for ActivityDetail {
             joined_count: activity.joined_count,
             eligible_count: activity.eligible_count,
             cutoff_score: activity.cutoff_score,
+            proof_published_at: activity.proof_published_at,
             round: activity.round,
             version: activity.version,
             created_at: activity.created_at,

@@ -201,6 +201,23 @@ pub async fn mark_drawn(
     row.map(|row| row.try_get("", "version")).transpose()
 }
 
+/// Begins the next round of a drawn activity; `false` when it is not at `version` any more. The
+/// figures stay those of the draw, the cut-off score too.
+pub async fn mark_redrawn(
+    tx: &impl ConnectionTrait,
+    id: ActivityId,
+    version: u32,
+) -> Result<bool, DbErr> {
+    let result = tx
+        .execute_raw(sql(
+            "UPDATE activity SET round = round + 1, version = version + 1, updated_at = NOW(3) \
+             WHERE id = ? AND version = ? AND status = 'drawn'",
+            [id.into(), version.into()],
+        ))
+        .await?;
+    Ok(result.rows_affected() == 1)
+}
+
 #[derive(FromQueryResult)]
 struct IdRow {
     id: ActivityId,

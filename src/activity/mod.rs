@@ -3,7 +3,7 @@
 
 pub mod audit;
 mod changes;
-mod check;
+pub mod check;
 mod detail;
 mod detail_cache;
 mod draft;
@@ -18,6 +18,7 @@ mod library;
 mod model;
 mod opening;
 mod prizes;
+pub mod publication;
 mod room_list;
 mod row;
 mod rules;
@@ -36,10 +37,11 @@ pub use form::{ActivityForm, LibraryPrizeForm};
 pub use http::{CountParticipants, actor, in_own_room, routes};
 pub use library::LibraryPrize;
 pub use model::{Activity, ActivityPrize, PresenceRule, PrizeKind, Seed, ShardBy, Task};
+pub use publication::LeafKey;
 pub use rules::{SCORE_RULE_VERSION, commitment, rules_hash};
 pub use service::{ActivityDeps, ActivityService, DetailProjection};
 pub use status::{IllegalTransition, Status, Transition};
-pub use stock::settle_stock;
+pub use stock::{settle_stock, take_back_stock};
 pub use store::{
     ActivityFilter, find, find_for_update, list_ids_in_stream, list_ids_running_in, list_open_ids,
     lock_shared,

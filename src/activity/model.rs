@@ -53,6 +53,8 @@ pub struct Activity {
     pub joined_count: Option<u64>,
     pub eligible_count: Option<u64>,
     pub cutoff_score: Option<f64>,
+    /// When the proof was published; from then on the seed is public.
+    pub proof_published_at: Option<Timestamp>,
     /// 0 before the draw, 1 for the draw, one more for each redraw.
     pub round: u32,
     /// One more with every change of the row.

@@ -1,5 +1,7 @@
 //! The stock of prizes: reserved at the opening, settled at the draw or the cancellation.
 
+use std::collections::BTreeMap;
+
 use sea_orm::{ConnectionTrait, DbErr, FromQueryResult};
 
 use super::{ActivityError, ActivityPrize, ActivityService, error::db_error};
@@ -48,6 +50,25 @@ pub async fn settle_stock(
             [reserved_back.into(), issued.into(), prize_id.into()],
         );
         if tx.execute_raw(settled).await?.rows_affected() == 0 {
+            return Err(DbErr::RecordNotFound(format!("prize {prize_id}")));
+        }
+    }
+    Ok(())
+}
+
+/// Takes pieces that were handed out back into the stock, prize by prize in the order of their ids.
+pub async fn take_back_stock(
+    tx: &impl ConnectionTrait,
+    pieces: &BTreeMap<PrizeId, u32>,
+) -> Result<(), DbErr> {
+    for (prize_id, count) in pieces {
+        // Never below zero, even if the counts were tampered with: that must not keep a win from
+        // being revoked.
+        let taken_back = sql(
+            "UPDATE prize SET issued = GREATEST(issued, ?) - ?, updated_at = NOW(3) WHERE id = ?",
+            [(*count).into(), (*count).into(), (*prize_id).into()],
+        );
+        if tx.execute_raw(taken_back).await?.rows_affected() == 0 {
             return Err(DbErr::RecordNotFound(format!("prize {prize_id}")));
         }
     }

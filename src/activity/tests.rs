@@ -118,6 +118,7 @@ fn an_activity() -> Activity {
         joined_count: None,
         eligible_count: None,
         cutoff_score: None,
+        proof_published_at: None,
         round: 0,
         version: 1,
         created_at: now(),

@@ -1,11 +1,13 @@
 //! The exact path: selection from the rows in `MySQL` alone. The reference for the fast one.
 
+use std::collections::HashSet;
+
 use sea_orm::{ConnectionTrait, DbErr};
 
 use super::{
     BestOf, CandidateError, CandidateService, Eligibility, Rules, Selection, SelectionPath,
     Standing, UserRows,
-    store::{self, PageOf},
+    store::{self, Lock, PageOf},
 };
 use crate::{
     activity::Activity,
@@ -22,12 +24,24 @@ impl CandidateService {
         activity: &Activity,
         count: u32,
     ) -> Result<Selection, CandidateError> {
+        self.select_exact_without(activity, count, &HashSet::new())
+            .await
+    }
+
+    /// The same among those who are not `left_out`: what a redraw chooses from.
+    pub async fn select_exact_without(
+        &self,
+        activity: &Activity,
+        count: u32,
+        left_out: &HashSet<UserId>,
+    ) -> Result<Selection, CandidateError> {
         let rules = rules_of(activity)?;
         let mut best = BestOf::new(usize::try_from(count).unwrap_or(usize::MAX));
         let mut joined_count = 0;
         scan(self.db(), activity.id, PageOf::Joined, |user_id, rows| {
             joined_count += 1;
-            if rules.eligibility(rows) == Some(Eligibility::Eligible) {
+            let is_eligible = rules.eligibility(rows) == Some(Eligibility::Eligible);
+            if is_eligible && !left_out.contains(&user_id) {
                 best.push(Standing::of(&rules.seed, user_id));
             }
         })
@@ -60,6 +74,24 @@ impl CandidateService {
         .map_err(CandidateError::database("count the trimmed", activity.id))?;
         Ok(eligible_count)
     }
+}
+
+/// Which of these users are eligible in a frozen activity. Their participations stay locked, so that
+/// none of them is removed before the caller's transaction ends.
+pub async fn lock_eligible(
+    tx: &impl ConnectionTrait,
+    activity: &Activity,
+    users: &[UserId],
+) -> Result<HashSet<UserId>, DbErr> {
+    if users.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let rules = rules_of(activity).map_err(|error| DbErr::Custom(error.to_string()))?;
+    let rows = store::read_rows(tx, activity.id, users, Lock::ForUpdate).await?;
+    let eligible = rows
+        .into_iter()
+        .filter(|(_, rows)| rules.eligibility(rows) == Some(Eligibility::Eligible));
+    Ok(eligible.map(|(user_id, _)| user_id).collect())
 }
 
 /// The rules of an activity that has been opened.

@@ -6,6 +6,7 @@ mod claim;
 mod consumer;
 mod count_projection;
 mod deny;
+pub mod entries;
 mod error;
 mod exact;
 mod message;
@@ -26,6 +27,7 @@ pub use consumer::StreamConsumer;
 pub use count_projection::CountProjection;
 pub use deny::{DenyService, routes as deny_routes};
 pub use error::CandidateError;
+pub use exact::lock_eligible;
 pub use message::{
     BarrierPass, JoinRequest, PresenceEvent, PresenceKind, StreamMessage, TaskEvent, is_device_id,
     partition_of,

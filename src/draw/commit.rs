@@ -138,6 +138,7 @@ impl<'a> Settlement<'a> {
             score: seat.score,
             status: WinStatus::Won,
             drawn_at,
+            revoked_round: None,
         };
         self.seats.iter().zip(low_bits).map(record).collect()
     }

@@ -6,7 +6,7 @@ use actix_web::{
 };
 use serde_json::json;
 
-use super::DrawService;
+use super::{DrawService, redraw};
 use crate::{
     activity::{Actor, Status},
     http::{Endpoint, NoFields, Operator, OptionalBody, PathId, Problem, RequestId},
@@ -15,7 +15,9 @@ use crate::{
 
 /// The routes of this module.
 pub fn routes(config: &mut ServiceConfig) {
-    config.service(Endpoint::new("/v1/activities/{activityId}/draw").post(draw));
+    config
+        .service(Endpoint::new("/v1/activities/{activityId}/draw").post(draw))
+        .configure(redraw::routes);
 }
 
 /// Wakes the worker for an activity that is due.

@@ -1,4 +1,4 @@
-//! The draw: claim, drain, freeze, select, commit; once, on time, or late but drawn.
+//! The draw: claim, drain, freeze, select, commit; once, on time, or late but drawn. And redraws.
 
 mod attempt;
 mod barriers;
@@ -10,10 +10,12 @@ mod events;
 mod http;
 mod lease;
 mod observers;
+mod redraw;
 mod seats;
 mod service;
 
 pub use consumer::DrawConsumer;
 pub use error::DrawError;
 pub use http::routes;
+pub use redraw::RedrawError;
 pub use service::{Begun, DrawDeps, DrawOutcome, DrawService};

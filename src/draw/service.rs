@@ -65,10 +65,14 @@ pub enum Begun {
 /// Draws activities. Cheap to clone.
 #[derive(Clone)]
 pub struct DrawService {
-    drawer: Arc<Drawer>,
+    pub(super) drawer: Arc<Drawer>,
+    /// Held by redraws, each of which may read all participants of an activity.
+    pub(super) redraws: Arc<Semaphore>,
 }
 
 impl DrawService {
+    const REDRAWS_AT_ONCE: usize = 2;
+
     pub fn new(deps: DrawDeps) -> Self {
         let barriers = Barriers::new(deps.broker, deps.candidates.clone(), deps.settings.clone());
         Self {
@@ -82,6 +86,7 @@ impl DrawService {
                 settings: deps.settings,
                 barriers,
             }),
+            redraws: Arc::new(Semaphore::new(Self::REDRAWS_AT_ONCE)),
         }
     }
 

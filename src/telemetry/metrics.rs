@@ -23,6 +23,8 @@ const DRAW_LATENESS: &str = "luckybag_draw_lateness_seconds";
 const DRAW_DURATION: &str = "luckybag_draw_duration_seconds";
 const DRAW_DRAIN: &str = "luckybag_draw_drain_seconds";
 const DRAWS: &str = "luckybag_draws_total";
+const REDRAWS: &str = "luckybag_redraws_total";
+const SEATS_REVOKED: &str = "luckybag_seats_revoked_total";
 const DRAINS_CUT_SHORT: &str = "luckybag_drains_cut_short_total";
 const OUTBOX_AGE: &str = "luckybag_outbox_age_seconds";
 const OUTBOX_DONE: &str = "luckybag_outbox_done_total";
@@ -144,6 +146,11 @@ fn describe_draws() {
         "How long a draw waited for the stream"
     );
     describe_counter!(DRAWS, "Draws committed, by path of the selection");
+    describe_counter!(REDRAWS, "Redraws committed");
+    describe_counter!(
+        SEATS_REVOKED,
+        "Seats whose win was revoked, by what became of them: filled or empty"
+    );
     describe_counter!(
         DRAINS_CUT_SHORT,
         "Draws that stopped waiting for the stream: alarm"
@@ -248,6 +255,13 @@ pub fn draw_lateness(lateness: Duration) {
 pub fn draw_committed(path: &'static str, duration: Duration) {
     counter!(DRAWS, "path" => path).increment(1);
     histogram!(DRAW_DURATION).record(duration);
+}
+
+/// Counts a committed redraw and what became of its seats.
+pub fn redraw_committed(filled: u64, empty: u64) {
+    counter!(REDRAWS).increment(1);
+    counter!(SEATS_REVOKED, "outcome" => "filled").increment(filled);
+    counter!(SEATS_REVOKED, "outcome" => "empty").increment(empty);
 }
 
 /// Records how long a draw waited for the stream.

@@ -1,6 +1,6 @@
 //! What others hear of results.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::WinRecord;
 use crate::{
@@ -11,10 +11,6 @@ use crate::{
 
 /// A user won; the same for every repeat.
 pub fn won(activity: &Activity, win: &WinRecord) -> Event {
-    let prize = activity
-        .prizes
-        .iter()
-        .find(|prize| prize.rank == win.prize_rank);
     Event {
         id: format!("won:{}:{}", win.activity_id, win.id),
         kind: EventKind::ResultWon,
@@ -27,16 +23,44 @@ pub fn won(activity: &Activity, win: &WinRecord) -> Event {
             "userId": win.user_id,
             "winRecordId": win.id,
             "rank": win.seat,
-            "prize": {
-                "rank": win.prize_rank,
-                "prizeId": win.prize_id,
-                "name": prize.map(|prize| &prize.name),
-                "kind": prize.map(|prize| prize.kind),
-                "image": prize.and_then(|prize| prize.image.as_ref()),
-            },
+            "prize": prize_of(activity, win),
             "drawnAt": format_timestamp(win.drawn_at),
         }),
     }
+}
+
+/// A win was taken back; the same for every repeat. Why is for the audit, not for others.
+pub fn revoked(activity: &Activity, win: &WinRecord, round: u32, at: Timestamp) -> Event {
+    Event {
+        id: format!("revoked:{}:{}", win.activity_id, win.id),
+        kind: EventKind::ResultRevoked,
+        schema_version: 1,
+        at,
+        data: json!({
+            "activityId": win.activity_id,
+            "roomId": activity.room_id,
+            "round": round,
+            "userId": win.user_id,
+            "winRecordId": win.id,
+            "rank": win.seat,
+            "prize": prize_of(activity, win),
+            "revokedAt": format_timestamp(at),
+        }),
+    }
+}
+
+fn prize_of(activity: &Activity, win: &WinRecord) -> Value {
+    let prize = activity
+        .prizes
+        .iter()
+        .find(|prize| prize.rank == win.prize_rank);
+    json!({
+        "rank": win.prize_rank,
+        "prizeId": win.prize_id,
+        "name": prize.map(|prize| &prize.name),
+        "kind": prize.map(|prize| prize.kind),
+        "image": prize.and_then(|prize| prize.image.as_ref()),
+    })
 }
 
 /// Some participants did not win. `first` is the lowest user id that the message is about before

@@ -1,9 +1,11 @@
 //! `GET …/result` and `GET …/winners`.
 
+use std::collections::HashMap;
+
 use actix_web::web::{Data, Json, ServiceConfig};
 use serde::{Deserialize, Serialize};
 
-use super::{UserResult, WinRecord, WinnerService, result::WonPrize};
+use super::{Fulfilment, UserResult, WinRecord, WinnerService, fulfilment, result::WonPrize};
 use crate::{
     activity::ActivityDetail,
     http::{Cursor, Endpoint, Page, PageLimit, PageRequest, PathId, Problem, Query, Viewer},
@@ -14,7 +16,8 @@ use crate::{
 pub fn routes(config: &mut ServiceConfig) {
     config
         .service(Endpoint::new("/v1/activities/{activityId}/result").get(result))
-        .service(Endpoint::new("/v1/activities/{activityId}/winners").get(winners));
+        .service(Endpoint::new("/v1/activities/{activityId}/winners").get(winners))
+        .configure(fulfilment::routes);
 }
 
 /// Tells the caller whether it won.
@@ -46,6 +49,9 @@ struct WinnerView {
     prize: WonPrize,
     score: f64,
     round: u32,
+    /// How far its prize is; shown only to who runs the room.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fulfilment: Option<Fulfilment>,
 }
 
 /// One page of winners; round 0 says that there is no result yet.
@@ -66,7 +72,8 @@ async fn winners(
     let request = PageRequest::new(query.limit, query.cursor);
     let after: u32 = request.after()?.unwrap_or(0);
     let (detail, list) = service.list(id).await?;
-    let show_user: fn(UserId) -> String = if viewer.principal().runs(detail.room_id) {
+    let runs_room = viewer.principal().runs(detail.room_id);
+    let show_user: fn(UserId) -> String = if runs_room {
         |user| user.to_string()
     } else {
         masked
@@ -79,9 +86,19 @@ async fn winners(
         .take(request.limit.get() + 1)
         .collect();
     let page = Page::of_rows(rows, &request, |win: &&WinRecord| win.seat)?;
+    // Not from memory, which knows the wins but not what happens to their prizes.
+    let mut fulfilments = if runs_room {
+        let ids: Vec<WinRecordId> = page.items.iter().map(|win| win.id).collect();
+        service.fulfilments(&ids).await?
+    } else {
+        HashMap::new()
+    };
     Ok(Json(WinnersPage {
         round: list.round(),
-        page: page.map(|win| WinnerView::of(&detail, win, show_user)),
+        page: page.map(|win| WinnerView {
+            fulfilment: fulfilments.remove(&win.id),
+            ..WinnerView::of(&detail, win, show_user)
+        }),
     }))
 }
 
@@ -91,9 +108,10 @@ impl WinnerView {
             seat: win.seat,
             user_id: show_user(win.user_id),
             win_record_id: win.id,
-            prize: WonPrize::of(detail, win),
+            prize: WonPrize::of(&detail.prizes, win),
             score: win.score,
             round: win.round,
+            fulfilment: None,
         }
     }
 }

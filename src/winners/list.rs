@@ -17,7 +17,8 @@ pub struct WinnerList {
 impl WinnerList {
     /// `wins` by seat and round; `round` is at least the activity's when they were read.
     pub(super) fn new(round: u32, wins: Vec<WinRecord>) -> Self {
-        let newest = wins.iter().map(|win| win.round).max().unwrap_or(0);
+        let rounds = |win: &WinRecord| win.round.max(win.revoked_round.unwrap_or(0));
+        let newest = wins.iter().map(rounds).max().unwrap_or(0);
         let by_user = wins
             .iter()
             .enumerate()

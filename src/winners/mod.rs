@@ -1,7 +1,9 @@
 //! Who won what: the durable win records, and the results and lists that people see of them.
 
+mod changes;
 mod error;
 pub mod events;
+mod fulfilment;
 mod http;
 mod list;
 mod model;
@@ -11,7 +13,9 @@ mod result;
 mod service;
 mod store;
 
+pub use changes::{Revocation, list_fulfilments, revoke};
 pub use error::WinnerError;
+pub use fulfilment::{Fulfilment, FulfilmentError, FulfilmentState};
 pub use http::routes;
 pub use list::WinnerList;
 pub use model::{WinRecord, WinStatus};

@@ -17,7 +17,10 @@ pub struct WinRecord {
     pub prize_rank: u32,
     pub score: f64,
     pub status: WinStatus,
+    /// Of the draw or the redraw that gave it.
     pub drawn_at: Timestamp,
+    /// The round in which it was revoked; `None` while it holds.
+    pub revoked_round: Option<u32>,
 }
 
 /// Whether a win still holds.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fred::{
     interfaces::{HashesInterface, KeysInterface},
-    types::Expiration,
+    types::{Expiration, SetOptions},
 };
 use futures_util::{TryStreamExt, future::BoxFuture, stream};
 use rand::RngExt;
@@ -60,20 +60,30 @@ impl WinnerProjection {
         }
     }
 
+    /// Again when a redraw came between reading and writing: single keys carry no round by which a
+    /// script could refuse an older one.
     async fn bring_up_to_date(&self, id: ActivityId) -> Result<(), ProjectError> {
-        let Some(activity) = activity::find(&self.db, id).await? else {
-            return Ok(());
-        };
-        if activity.status != Status::Drawn {
-            return Ok(());
+        let mut shown_round = None;
+        loop {
+            let activity = activity::find(&self.db, id).await?;
+            let drawn = activity.filter(|activity| activity.status == Status::Drawn);
+            let Some(activity) = drawn.filter(|activity| shown_round != Some(activity.round))
+            else {
+                return Ok(());
+            };
+            self.show(&activity).await?;
+            shown_round = Some(activity.round);
         }
+    }
+
+    async fn show(&self, activity: &Activity) -> Result<(), ProjectError> {
         // Read after the round, so the list is never older than the round it is given.
-        let wins = store::list_all(&self.db, id).await?;
+        let wins = store::list_all(&self.db, activity.id).await?;
         let list = WinnerList::new(activity.round, wins);
-        self.show_lists(&activity, &list).await?;
-        self.show_users(&activity, &list).await?;
+        self.show_lists(activity, &list).await?;
+        self.show_users(activity, &list).await?;
         let now = self.clock.now().await?.at;
-        self.show_periods(&activity, &list, now).await
+        self.show_periods(activity, &list, now).await
     }
 
     async fn show_lists(&self, activity: &Activity, list: &WinnerList) -> Result<(), ProjectError> {
@@ -169,15 +179,21 @@ impl WinnerProjection {
         pipeline.all().await
     }
 
+    /// A win is shown where nothing is yet, a revoked one in any case: so it never comes back.
     async fn show_users(&self, activity: &Activity, list: &WinnerList) -> Result<(), ProjectError> {
         for batch in list.all().chunks(BATCH) {
             let pipeline = self.redis.next().pipeline();
             for win in batch {
                 let key = self.redis.keys().win_user(activity.id, win.user_id);
-                let expire = Some(Expiration::EX(LIFE_SECS));
+                let life = Some(Expiration::EX(LIFE_SECS));
+                let only_if = match win.status {
+                    WinStatus::Won => Some(SetOptions::NX),
+                    WinStatus::Revoked => None,
+                };
                 pipeline
-                    .set::<(), _, _>(key, shown(win).to_string(), expire, None, false)
+                    .set::<(), _, _>(&key, shown(win).to_string(), life, only_if, false)
                     .await?;
+                let _: () = pipeline.expire(&key, LIFE_SECS, None).await?;
             }
             pipeline.all::<Vec<fred::types::Value>>().await?;
         }

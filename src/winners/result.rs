@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{WinRecord, WinStatus, WinnerList};
 use crate::{
-    activity::{ActivityDetail, PrizeKind, Status},
+    activity::{ActivityDetail, ActivityPrize, PrizeKind, Status},
     kernel::{PrizeId, Timestamp, UserId, WinRecordId},
 };
 
@@ -30,7 +30,7 @@ pub struct UserResult {
     pub result: ResultKind,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub win: Option<Win>,
-    /// The lowest score that won.
+    /// The lowest score that won in the draw; a redraw leaves it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cutoff_score: Option<f64>,
     /// 0 before the draw, 1 after it, one more for each redraw.
@@ -119,18 +119,16 @@ impl Win {
     fn of(detail: &ActivityDetail, win: &WinRecord) -> Self {
         Self {
             win_record_id: win.id,
-            prize: WonPrize::of(detail, win),
+            prize: WonPrize::of(&detail.prizes, win),
             rank: win.seat,
         }
     }
 }
 
 impl WonPrize {
-    pub(super) fn of(detail: &ActivityDetail, win: &WinRecord) -> Self {
-        let prize = detail
-            .prizes
-            .iter()
-            .find(|prize| prize.rank == win.prize_rank);
+    /// The piece that was won, out of the prizes of its activity.
+    pub fn of(prizes: &[ActivityPrize], win: &WinRecord) -> Self {
+        let prize = prizes.iter().find(|prize| prize.rank == win.prize_rank);
         Self {
             prize_id: win.prize_id,
             name: prize.map(|prize| prize.name.clone()).unwrap_or_default(),

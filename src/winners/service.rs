@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use moka::future::Cache;
+use moka::{Entry, future::Cache};
 use rand::RngExt;
 use sea_orm::DatabaseConnection;
 use tokio::sync::{OnceCell, Semaphore};
@@ -26,16 +26,21 @@ pub struct WinnerDeps {
 /// Tells who won. Cheap to clone.
 #[derive(Clone)]
 pub struct WinnerService {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
 }
 
-/// A list that is read once, by whoever comes first.
-type Slot = Arc<OnceCell<Arc<WinnerList>>>;
+/// The list of at least one round, read once, by whoever comes first.
+#[derive(Clone)]
+struct Slot {
+    round: u32,
+    list: Arc<OnceCell<Arc<WinnerList>>>,
+}
 
-struct Shared {
-    deps: WinnerDeps,
-    /// By round too: a redraw makes the old list unreachable.
-    lists: Cache<(ActivityId, u32), Slot>,
+pub(super) struct Shared {
+    pub(super) deps: WinnerDeps,
+    /// Of the highest round that this process has heard of: a copy of the detail that is older than
+    /// a redraw does not bring the old list back.
+    lists: Cache<ActivityId, Slot>,
 }
 
 impl WinnerService {
@@ -97,16 +102,32 @@ impl WinnerService {
 
     /// The list of a drawn activity, with at least the detail's round.
     async fn list_of(&self, detail: &ActivityDetail) -> Result<Arc<WinnerList>, WinnerError> {
-        let slot = self
-            .shared
-            .lists
-            .get_with((detail.id, detail.round), async { Slot::default() })
-            .await;
+        let slot = self.slot(detail.id, detail.round).await;
         // Whoever comes first reads; should it be cancelled or fail, the next one does.
         let list = slot
-            .get_or_try_init(|| self.read(detail.id, detail.round))
+            .list
+            .get_or_try_init(|| self.read(detail.id, slot.round))
             .await?;
         Ok(Arc::clone(list))
+    }
+
+    /// The slot of this round or of a later one.
+    async fn slot(&self, id: ActivityId, round: u32) -> Slot {
+        let lists = &self.shared.lists;
+        if let Some(slot) = lists.get(&id).await
+            && slot.round >= round
+        {
+            return slot;
+        }
+        let newest = |held: Option<Entry<ActivityId, Slot>>| {
+            let held = held.map(Entry::into_value);
+            let slot = held.filter(|slot| slot.round >= round);
+            std::future::ready(slot.unwrap_or_else(|| Slot {
+                round,
+                list: Arc::default(),
+            }))
+        };
+        lists.entry(id).and_upsert_with(newest).await.into_value()
     }
 
     async fn read(&self, id: ActivityId, round: u32) -> Result<Arc<WinnerList>, WinnerError> {

@@ -1,4 +1,5 @@
-//! The `win_record` table. No other file reads or writes it.
+//! The `win_record` table: reading, and the records of a draw. `changes` has what happens to a record
+//! later; no other file reads or writes it.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -25,11 +26,12 @@ struct WinRow {
     score: f64,
     status: String,
     drawn_at: Timestamp,
+    revoked_round: Option<u32>,
 }
 
 impl WinRow {
-    const COLUMNS: &'static str =
-        "id, activity_id, user_id, seat, round, prize_id, prize_rank, score, status, drawn_at";
+    const COLUMNS: &'static str = "id, activity_id, user_id, seat, round, prize_id, prize_rank, score, status, drawn_at, \
+         revoked_round";
 
     fn into_record(self) -> Result<WinRecord, DbErr> {
         let status = WinStatus::parse(&self.status)
@@ -45,6 +47,7 @@ impl WinRow {
             score: self.score,
             status,
             drawn_at: self.drawn_at,
+            revoked_round: self.revoked_round,
         })
     }
 }
@@ -118,7 +121,7 @@ pub async fn record(tx: &impl ConnectionTrait, wins: &[WinRecord]) -> Result<(),
         let text = format!(
             "INSERT INTO win_record ({}, fulfilment) VALUES {}",
             WinRow::COLUMNS,
-            placeholders(batch.len(), 11)
+            placeholders(batch.len(), 12)
         );
         let values = batch.iter().flat_map(|win| {
             [
@@ -132,6 +135,7 @@ pub async fn record(tx: &impl ConnectionTrait, wins: &[WinRecord]) -> Result<(),
                 win.score.into(),
                 win.status.as_str().into(),
                 win.drawn_at.into(),
+                win.revoked_round.into(),
                 "pending".into(),
             ]
         });

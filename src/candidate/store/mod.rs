@@ -43,6 +43,8 @@ pub(super) enum Lock {
 pub(super) enum PageOf {
     All,
     Joined,
+    /// Joined and rejected ones: what a proof is about.
+    Entries,
     Trimmed,
 }
 

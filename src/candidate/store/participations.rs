@@ -88,6 +88,7 @@ pub(in crate::candidate) async fn list_page(
     let condition = match page_of {
         PageOf::All => "",
         PageOf::Joined => "AND p.status = 'joined'",
+        PageOf::Entries => "AND p.status IN ('joined', 'rejected')",
         PageOf::Trimmed => "AND p.status = 'joined' AND p.is_trimmed = TRUE",
     };
     let text = format!(

@@ -7,6 +7,9 @@ use sea_orm::{ConnectionTrait, DbErr, FromQueryResult};
 use super::entry::{Entry, StoredEntry};
 use crate::infra::mysql::{placeholders, sql};
 
+/// Rows of one INSERT.
+const BATCH: usize = 200;
+
 /// A row that this relay may work on until its claim runs out.
 #[derive(Debug, FromQueryResult)]
 pub(super) struct ClaimedRow {
@@ -23,9 +26,13 @@ impl ClaimedRow {
 
 /// Adds what the caller's transaction owes; an entry that already waits is not added twice.
 pub(super) async fn insert(conn: &impl ConnectionTrait, entries: &[Entry]) -> Result<(), DbErr> {
-    if entries.is_empty() {
-        return Ok(());
+    for batch in entries.chunks(BATCH) {
+        insert_batch(conn, batch).await?;
     }
+    Ok(())
+}
+
+async fn insert_batch(conn: &impl ConnectionTrait, entries: &[Entry]) -> Result<(), DbErr> {
     let rows = vec!["(?, ?, ?, NOW(3), NOW(3))"; entries.len()].join(", ");
     let mut values = Vec::with_capacity(entries.len() * 3);
     for entry in entries {

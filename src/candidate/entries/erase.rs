@@ -1,0 +1,111 @@
+//! Erasing a participation without taking the ground from under its neighbours' paths.
+
+use sea_orm::{ConnectionTrait, DbErr};
+
+use super::{
+    block::{Block, Source},
+    store,
+};
+use crate::{
+    activity::{self, Status, publication},
+    candidate::{
+        Verdict,
+        store::{Lock, read_rows},
+    },
+    kernel::{ActivityId, MAX_ID, UserId},
+};
+
+/// What has to be known before a participation may be erased.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeafKept {
+    /// Its leaf is kept: erase it.
+    Kept,
+    /// It is no entry of a published proof, and never will be: erase it.
+    NotNeeded,
+    /// The activity runs, or its proof is not published yet: do not erase it now.
+    ProofPending,
+}
+
+/// Keeps the leaf hash of a user's participation, in the transaction that goes on to erase it and
+/// everything else of the user in this activity.
+///
+/// Call it before anything of the user is removed, activity by activity in the order of their ids.
+/// It locks the participation and the user's block until the transaction ends, so that erasures
+/// in one block come one after the other.
+///
+/// # Errors
+///
+/// [`DbErr::Type`] when the rows are not those over which the proof was made.
+pub async fn keep_leaf(
+    tx: &impl ConnectionTrait,
+    id: ActivityId,
+    user_id: UserId,
+) -> Result<LeafKept, DbErr> {
+    let rows = read_rows(tx, id, &[user_id], Lock::ForUpdate).await?;
+    let participation = rows
+        .get(&user_id)
+        .and_then(|rows| rows.participation.as_ref());
+    let (Some(participation), Some(activity)) = (participation, activity::find(tx, id).await?)
+    else {
+        return Ok(LeafKept::NotNeeded);
+    };
+    match activity.status {
+        Status::Open | Status::Drawing => return Ok(LeafKept::ProofPending),
+        Status::Drawn => (),
+        Status::Draft | Status::InReview | Status::Rejected | Status::Ready | Status::Cancelled => {
+            return Ok(LeafKept::NotNeeded);
+        }
+    }
+    if let Verdict::Late(_) = participation.verdict {
+        return Ok(LeafKept::NotNeeded);
+    }
+    let Some(published) = publication::find_published(tx, id).await? else {
+        return Ok(LeafKept::ProofPending);
+    };
+    let Some(source) = Source::of(&activity, published.leaf_key) else {
+        return Ok(LeafKept::NotNeeded);
+    };
+    keep(tx, &source, published.entries_count, user_id).await
+}
+
+async fn keep(
+    tx: &impl ConnectionTrait,
+    source: &Source,
+    count: u64,
+    user_id: UserId,
+) -> Result<LeafKept, DbErr> {
+    let id = source.activity_id;
+    let Some(node) = store::find_block_for_update(tx, id, user_id).await? else {
+        // Retention has removed the tree.
+        return Ok(LeafKept::NotNeeded);
+    };
+    let block = source.block(tx, &node, count).await?;
+    let Some(member) = block.member(user_id) else {
+        let text = format!("user {user_id} is not in its block of activity {id}");
+        return Err(DbErr::Type(text));
+    };
+    let leaf = source.leaf(user_id, member.state);
+    store::insert_erased(tx, id, member.index, &leaf).await?;
+    if node.first_user_id == user_id {
+        let next = next_user(tx, source, &block, user_id).await?;
+        store::move_first_user(tx, id, node.number, next).await?;
+    }
+    Ok(LeafKept::Kept)
+}
+
+/// Where a block begins once its first user is erased: not at an id that is to be forgotten.
+async fn next_user(
+    tx: &impl ConnectionTrait,
+    source: &Source,
+    block: &Block,
+    erased: UserId,
+) -> Result<UserId, DbErr> {
+    let in_block = block.members.iter().find(|member| member.user_id > erased);
+    if let Some(member) = in_block {
+        return Ok(member.user_id);
+    }
+    let behind = source.list(tx, erased, 1).await?;
+    Ok(behind
+        .first()
+        .map_or(UserId(MAX_ID), |(user_id, _)| *user_id))
+}

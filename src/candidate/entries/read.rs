@@ -1,0 +1,209 @@
+//! Entries and their paths, for whoever asks: from memory, else from `MySQL`.
+
+use std::{collections::BTreeMap, hash::Hash as Key, sync::Arc, time::Duration};
+
+use moka::future::Cache;
+use sea_orm::{DatabaseConnection, DbErr};
+use tokio::sync::{OnceCell, Semaphore};
+
+use super::{
+    block::{Block, BlockNode, Source},
+    leaf::{EntryState, Salt},
+    store,
+    tree::{BLOCK_LEN, BLOCK_LEVEL, Hash, empty_tree, top_level, way_up},
+};
+use crate::{
+    activity::{
+        self,
+        publication::{self, Published},
+    },
+    infra::mysql::read_in_turn,
+    kernel::{ActivityId, UserId},
+};
+
+/// One entry with everything that leads from it to the tree's hash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenEntry {
+    pub index: u64,
+    pub salt: Salt,
+    pub state: EntryState,
+    /// From the leaf's sibling on upwards.
+    pub path: Vec<Hash>,
+}
+
+/// The published tree of an activity, without its leaves.
+#[derive(Debug)]
+pub struct Tree {
+    pub hash: Hash,
+    pub published: Published,
+    source: Source,
+    nodes: BTreeMap<(u8, u64), Hash>,
+    blocks: Vec<BlockNode>,
+}
+
+/// What is known of an activity's entries.
+#[derive(Clone, Debug)]
+pub enum Entries {
+    Published(Arc<Tree>),
+    /// The proof is not published.
+    Pending,
+    /// They were removed at the end of their life.
+    Expired,
+}
+
+/// Something that is read once, by whoever comes first.
+type Slot<T> = Arc<OnceCell<T>>;
+
+/// Reads entries. Cheap to clone.
+#[derive(Clone)]
+pub struct EntryReader {
+    db: DatabaseConnection,
+    permits: Arc<Semaphore>,
+    trees: Cache<ActivityId, Slot<Arc<Tree>>>,
+    blocks: Cache<(ActivityId, u64), Slot<Arc<Block>>>,
+}
+
+impl EntryReader {
+    /// How long what was erased may still be known here.
+    const MEMORY: Duration = Duration::from_mins(1);
+    /// Of 2,000 hashes for a million entries.
+    const TREES_KEPT: u64 = 50;
+    /// Of 90 kB at most.
+    const BLOCKS_KEPT: u64 = 400;
+
+    /// `permits` bounds how many readers are in `MySQL` at once.
+    pub fn new(db: DatabaseConnection, permits: Arc<Semaphore>) -> Self {
+        Self {
+            db,
+            permits,
+            trees: Cache::builder()
+                .max_capacity(Self::TREES_KEPT)
+                .time_to_live(Self::MEMORY)
+                .build(),
+            blocks: Cache::builder()
+                .max_capacity(Self::BLOCKS_KEPT)
+                .time_to_live(Self::MEMORY)
+                .build(),
+        }
+    }
+
+    /// The tree of an activity.
+    pub async fn entries(&self, id: ActivityId) -> Result<Entries, DbErr> {
+        let slot = slot_of(&self.trees, id).await;
+        if let Some(tree) = slot.get() {
+            return Ok(Entries::Published(Arc::clone(tree)));
+        }
+        let read = read_in_turn(&self.permits, self.read_tree(id)).await?;
+        if let Entries::Published(tree) = &read {
+            // Whoever was faster has read the same.
+            slot.set(Arc::clone(tree)).unwrap_or_default();
+        }
+        Ok(read)
+    }
+
+    async fn read_tree(&self, id: ActivityId) -> Result<Entries, DbErr> {
+        let Some(published) = publication::find_published(&self.db, id).await? else {
+            return Ok(Entries::Pending);
+        };
+        let activity = activity::find(&self.db, id).await?;
+        let source = activity.and_then(|activity| Source::of(&activity, published.leaf_key));
+        let Some(source) = source else {
+            return Ok(Entries::Pending);
+        };
+        let count = published.entries_count;
+        let (nodes, blocks) = store::list_nodes(&self.db, id).await?;
+        let is_whole = blocks.len() as u64 == count.div_ceil(BLOCK_LEN);
+        let hash = match nodes.get(&(top_level(count), 0)) {
+            Some(hash) if is_whole => *hash,
+            None if count == 0 => empty_tree(),
+            Some(_) | None => return Ok(Entries::Expired),
+        };
+        Ok(Entries::Published(Arc::new(Tree {
+            hash,
+            published,
+            source,
+            nodes,
+            blocks,
+        })))
+    }
+
+    /// The entry of a user; `None` for whoever has none, or was erased.
+    pub async fn entry_of(&self, tree: &Tree, user_id: UserId) -> Result<Option<OpenEntry>, DbErr> {
+        let Some(node) = tree.block_before(user_id) else {
+            return Ok(None);
+        };
+        let block = self.block(tree, node).await?;
+        let member = block.member(user_id);
+        Ok(member.map(|member| tree.open(&block, member.index, user_id, member.state)))
+    }
+
+    /// The entry of somebody who won, erased or not; `None` when there is no such entry.
+    pub async fn entry_of_winner(
+        &self,
+        tree: &Tree,
+        user_id: UserId,
+    ) -> Result<Option<OpenEntry>, DbErr> {
+        let leaf = tree.source.leaf(user_id, EntryState::ELIGIBLE);
+        let start = tree.block_before(user_id).map_or(0, |node| node.number);
+        for node in tree.blocks.iter().filter(|node| node.number >= start) {
+            let block = self.block(tree, node).await?;
+            if let Some(index) = block.index_of(&leaf) {
+                let entry = tree.open(&block, index, user_id, EntryState::ELIGIBLE);
+                return Ok(Some(entry));
+            }
+            // An erased one may have stood before the first of its block that is left.
+            let is_beyond = |member: &super::block::Member| member.user_id > user_id;
+            if block.members.iter().any(is_beyond) && node.number > start {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    async fn block(&self, tree: &Tree, node: &BlockNode) -> Result<Arc<Block>, DbErr> {
+        let (id, count) = (tree.source.activity_id, tree.published.entries_count);
+        let slot = slot_of(&self.blocks, (id, node.number)).await;
+        // Whoever comes first reads; should it be cancelled or fail, the next one does.
+        let block = slot
+            .get_or_try_init(|| async {
+                let read = tree.source.block(&self.db, node, count);
+                read_in_turn(&self.permits, read).await.map(Arc::new)
+            })
+            .await?;
+        Ok(Arc::clone(block))
+    }
+}
+
+async fn slot_of<K, T>(cache: &Cache<K, Slot<T>>, key: K) -> Slot<T>
+where
+    K: Key + Eq + Send + Sync + 'static,
+    T: Send + Sync + 'static,
+{
+    cache.get_with(key, async { Slot::default() }).await
+}
+
+impl Tree {
+    /// The last block that does not begin behind a user.
+    fn block_before(&self, user_id: UserId) -> Option<&BlockNode> {
+        let behind = self
+            .blocks
+            .partition_point(|node| node.first_user_id <= user_id);
+        self.blocks.get(behind.checked_sub(1)?)
+    }
+
+    fn open(&self, block: &Block, index: u64, user_id: UserId, state: EntryState) -> OpenEntry {
+        let within = usize::try_from(index - block.first_index).unwrap_or(usize::MAX);
+        let mut path = block.levels.path(within);
+        let number = block.first_index / BLOCK_LEN;
+        for (level, (position, _)) in (BLOCK_LEVEL..).zip(way_up(number, self.blocks.len() as u64))
+        {
+            path.extend(self.nodes.get(&(level, position ^ 1)));
+        }
+        OpenEntry {
+            index,
+            salt: self.source.salt(user_id),
+            state,
+            path,
+        }
+    }
+}

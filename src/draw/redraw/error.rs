@@ -1,0 +1,121 @@
+//! Why a redraw is refused or could not be made.
+
+use std::{fmt::Display, time::Duration};
+
+use sea_orm::DbErr;
+
+use super::order::{MOST_NAMED, Refusal, name_of};
+use crate::{
+    candidate::CandidateError,
+    http::{FieldErrors, Problem},
+    infra::mysql,
+    kernel::ActivityId,
+};
+
+/// Why nothing was redrawn.
+#[derive(Debug, thiserror::Error)]
+pub enum RedrawError {
+    #[error("activity {0} does not exist")]
+    NotFound(ActivityId),
+
+    #[error("activity {0} has not been drawn")]
+    NotDrawn(ActivityId),
+
+    #[error("some ids are of no win of the activity")]
+    UnknownWins(Vec<usize>),
+
+    #[error("these wins were revoked before, not all of them together: {0}")]
+    AlreadyRevoked(String),
+
+    #[error("these wins are delivered and cannot be revoked: {0}")]
+    Delivered(String),
+
+    #[error("other redraws are in the way, nothing was done")]
+    Busy,
+
+    #[error("cannot select who comes next")]
+    Selection(#[source] CandidateError),
+
+    #[error("cannot redraw in MySQL")]
+    Database(#[from] DbErr),
+}
+
+impl From<Refusal> for RedrawError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Unknown(places) => Self::UnknownWins(places),
+            Refusal::AlreadyRevoked(ids) => Self::AlreadyRevoked(listed(&ids)),
+            Refusal::Delivered(ids) => Self::Delivered(listed(&ids)),
+        }
+    }
+}
+
+/// The first of them by name, the others by number.
+fn listed(ids: &[impl Display]) -> String {
+    let named: Vec<String> = ids
+        .iter()
+        .take(MOST_NAMED)
+        .map(ToString::to_string)
+        .collect();
+    match ids.len() - named.len() {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
+fn unknown_wins(places: &[usize]) -> Problem {
+    let mut errors = FieldErrors::new();
+    for place in places.iter().take(MOST_NAMED) {
+        errors.add(name_of(*place), "this is no win record of the activity");
+    }
+    Problem::invalid(errors)
+}
+
+impl RedrawError {
+    fn is_unavailable(&self) -> bool {
+        match self {
+            Self::Busy => true,
+            Self::Selection(error) => error.is_unavailable(),
+            Self::Database(error) => mysql::is_unavailable(error),
+            Self::NotFound(_)
+            | Self::NotDrawn(_)
+            | Self::UnknownWins(_)
+            | Self::AlreadyRevoked(_)
+            | Self::Delivered(_) => false,
+        }
+    }
+}
+
+impl From<RedrawError> for Problem {
+    fn from(error: RedrawError) -> Self {
+        if error.is_unavailable() {
+            let detail = "whether the redraw was made is not known; send it again to find out";
+            let retry = Duration::from_secs(1);
+            return Self::unavailable("unavailable", detail, retry).with_cause(error);
+        }
+        let detail = error.to_string();
+        match error {
+            RedrawError::NotFound(_) => Self::not_found("activity_not_found", detail),
+            RedrawError::NotDrawn(_) => Self::conflict("not_drawn", detail),
+            RedrawError::UnknownWins(places) => unknown_wins(&places),
+            RedrawError::AlreadyRevoked(_) => Self::conflict("already_revoked", detail),
+            RedrawError::Delivered(_) => Self::conflict("win_delivered", detail),
+            RedrawError::Busy | RedrawError::Selection(_) | RedrawError::Database(_) => {
+                Self::internal(error)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_list_of_ids_is_cut_short() {
+        let ids: Vec<u64> = (1..=23).collect();
+
+        assert_eq!(listed(&ids[..2]), "1, 2");
+        assert!(listed(&ids).ends_with("19, 20 and 3 more"));
+    }
+}

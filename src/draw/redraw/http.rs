@@ -1,0 +1,88 @@
+//! `POST /v1/activities/{activityId}/redraws`.
+
+use actix_web::web::{Data, Json, ServiceConfig};
+use serde::Serialize;
+
+use super::{
+    super::DrawService,
+    order::{OrderBody, RedrawOrder},
+    outcome::Redraw,
+};
+use crate::{
+    activity::{ActivityPrize, Actor},
+    http::{Body, Endpoint, Operator, PathId, Problem, RequestId},
+    kernel::{ActivityId, UserId, WinRecordId},
+    winners::{WinRecord, WonPrize},
+};
+
+/// The routes of this module.
+pub(in crate::draw) fn routes(config: &mut ServiceConfig) {
+    config.service(Endpoint::new("/v1/activities/{activityId}/redraws").post(redraw));
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RedrawView {
+    activity_id: ActivityId,
+    /// The round that this redraw made.
+    round: u32,
+    revoked: Vec<RevokedView>,
+    replaced: Vec<ReplacedView>,
+    empty_seats: Vec<u32>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RevokedView {
+    win_record_id: WinRecordId,
+    user_id: UserId,
+    seat: u32,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ReplacedView {
+    seat: u32,
+    win_record_id: WinRecordId,
+    user_id: UserId,
+    score: f64,
+    prize: WonPrize,
+}
+
+/// Takes wins back and tells who took the seats.
+async fn redraw(
+    operator: Operator,
+    PathId(id): PathId<ActivityId>,
+    Body(body): Body<OrderBody>,
+    draws: Data<DrawService>,
+) -> Result<Json<RedrawView>, Problem> {
+    let order = RedrawOrder::checked(body).map_err(Problem::invalid)?;
+    let request_id = RequestId::current().map_or_else(String::new, |id| id.to_string());
+    let actor = Actor::user(operator.user_id(), request_id);
+    let (redraw, prizes) = draws.redraw(id, &order, &actor).await?;
+    Ok(Json(RedrawView::of(&redraw, &prizes)))
+}
+
+impl RedrawView {
+    fn of(redraw: &Redraw, prizes: &[ActivityPrize]) -> Self {
+        let revoked = |win: &WinRecord| RevokedView {
+            win_record_id: win.id,
+            user_id: win.user_id,
+            seat: win.seat,
+        };
+        let replaced = |win: &WinRecord| ReplacedView {
+            seat: win.seat,
+            win_record_id: win.id,
+            user_id: win.user_id,
+            score: win.score,
+            prize: WonPrize::of(prizes, win),
+        };
+        Self {
+            activity_id: redraw.activity_id,
+            round: redraw.round,
+            revoked: redraw.revoked.iter().map(revoked).collect(),
+            replaced: redraw.replaced.iter().map(replaced).collect(),
+            empty_seats: redraw.empty_seats.clone(),
+        }
+    }
+}

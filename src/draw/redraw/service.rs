@@ -1,0 +1,111 @@
+//! The use case: select without a lock, then decide in one short transaction, again if need be.
+
+use std::time::Duration;
+
+use sea_orm::{ConnAcquireErr, DbErr};
+use tokio::sync::SemaphorePermit;
+
+use super::{
+    super::DrawService,
+    RedrawError,
+    attempt::{Attempt, Need, Outcome},
+    order::RedrawOrder,
+    outcome::{Redraw, Reserve},
+};
+use crate::{
+    activity::{ActivityPrize, Actor},
+    infra::mysql::{TransactionRetry, within_limit},
+    kernel::{self, ActivityId},
+    telemetry::metrics,
+};
+
+/// How often an attempt may find that it has to look, or select, again.
+const ATTEMPTS: u32 = 6;
+
+/// How long an order waits for its turn.
+const TURN: Duration = Duration::from_secs(10);
+
+/// How long a scan of all participants may take; a million take some seconds.
+const SCAN_LIMIT: Duration = Duration::from_mins(1);
+
+/// How many more are selected than there are seats: other redraws may take the best of them.
+const SPARE: usize = 1_000;
+
+impl DrawService {
+    /// Takes wins back and lets the next ones have the seats, in a round of its own; the same order
+    /// again changes nothing and gets the same answer.
+    #[tracing::instrument(name = "draw.redraw", skip_all, fields(activity.id = %id))]
+    pub(super) async fn redraw(
+        &self,
+        id: ActivityId,
+        order: &RedrawOrder,
+        actor: &Actor,
+    ) -> Result<(Redraw, Vec<ActivityPrize>), RedrawError> {
+        let _turn = self.redraw_turn().await?;
+        let mut reserve = Reserve::default();
+        let mut retry = TransactionRetry::new();
+        for _ in 0..ATTEMPTS {
+            let attempt = Attempt {
+                db: &self.drawer.db,
+                outbox: &self.drawer.outbox,
+                id,
+                order,
+                actor,
+                reserve: &reserve,
+            };
+            match within_limit(attempt.run()).await {
+                Ok(Outcome::Committed(redraw, prizes)) => {
+                    kernel::step("redraw.committed");
+                    self.drawer.outbox.wake();
+                    report(&redraw);
+                    return Ok((redraw, prizes));
+                }
+                Ok(Outcome::Repeated(redraw, prizes)) => return Ok((redraw, prizes)),
+                Ok(Outcome::NeedsReserve(need)) => reserve = self.reserve(&need).await?,
+                Ok(Outcome::LookAgain) => (),
+                Err(RedrawError::Database(error)) if retry.again(&error).await => {
+                    metrics::db_retries();
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(RedrawError::Busy)
+    }
+
+    async fn redraw_turn(&self) -> Result<SemaphorePermit<'_>, RedrawError> {
+        let turn = tokio::time::timeout(TURN, self.redraws.acquire()).await;
+        match turn {
+            Ok(Ok(permit)) => Ok(permit),
+            Ok(Err(_)) | Err(_) => Err(RedrawError::Busy),
+        }
+    }
+
+    /// Selects while no lock is held: nothing about a drawn activity's participants changes.
+    async fn reserve(&self, need: &Need) -> Result<Reserve, RedrawError> {
+        let wanted = need.seats + SPARE;
+        let count = u32::try_from(wanted).unwrap_or(u32::MAX);
+        let candidates = &self.drawer.candidates;
+        let scan = candidates.select_exact_without(&need.activity, count, &need.ever_won);
+        let selection = tokio::time::timeout(SCAN_LIMIT, scan)
+            .await
+            .map_err(|_| RedrawError::Database(DbErr::ConnectionAcquire(ConnAcquireErr::Timeout)))?
+            .map_err(RedrawError::Selection)?;
+        Ok(Reserve {
+            is_complete: selection.ranked.len() < wanted,
+            ranked: selection.ranked,
+        })
+    }
+}
+
+fn report(redraw: &Redraw) {
+    let count = |of: usize| u64::try_from(of).unwrap_or(u64::MAX);
+    let filled = count(redraw.replaced.len());
+    let empty = count(redraw.empty_seats.len());
+    metrics::redraw_committed(filled, empty);
+    tracing::info!(
+        redraw.round = redraw.round,
+        redraw.filled_count = filled,
+        redraw.empty_count = empty,
+        "activity redrawn"
+    );
+}
