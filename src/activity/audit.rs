@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    infra::mysql::sql,
+    infra::mysql::{in_list, sql},
     kernel::{ActivityId, Timestamp, UserId, to_millis},
 };
 
@@ -121,6 +121,11 @@ impl From<Row> for AuditRecord {
     }
 }
 
+#[derive(FromQueryResult)]
+struct IdRow {
+    id: u64,
+}
+
 /// An activity's entries, oldest first, after the one with the id `after`.
 pub(super) async fn list(
     conn: &impl ConnectionTrait,
@@ -136,4 +141,30 @@ pub(super) async fn list(
     .all(conn)
     .await?;
     Ok(rows.into_iter().map(AuditRecord::from).collect())
+}
+
+/// Removes up to `limit` entries that are older than `days`, and tells how many. Those of an activity
+/// stay as long as it runs, and then for as many days after its draw, its cancellation or, when it
+/// never ran, its last change.
+pub async fn forget(conn: &impl ConnectionTrait, days: u32, limit: u64) -> Result<u64, DbErr> {
+    let old = IdRow::find_by_statement(sql(
+        "SELECT audit.id FROM audit LEFT JOIN activity ON activity.id = audit.activity_id \
+         WHERE audit.created_at < NOW(3) - INTERVAL ? DAY AND (activity.id IS NULL \
+         OR (activity.status NOT IN ('open', 'drawing') \
+         AND COALESCE(activity.over_at, activity.updated_at) < NOW(3) - INTERVAL ? DAY)) \
+         ORDER BY audit.created_at LIMIT ?",
+        [days.into(), days.into(), limit.into()],
+    ))
+    .all(conn)
+    .await?;
+    if old.is_empty() {
+        return Ok(0);
+    }
+    let ids: Vec<u64> = old.into_iter().map(|row| row.id).collect();
+    let mut values = Vec::new();
+    let list = in_list(&ids, &mut values);
+    let deleted = conn
+        .execute_raw(sql(format!("DELETE FROM audit WHERE id IN {list}"), values))
+        .await?;
+    Ok(deleted.rows_affected())
 }

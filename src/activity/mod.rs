@@ -19,6 +19,7 @@ mod model;
 mod opening;
 mod prizes;
 pub mod publication;
+pub mod removal;
 mod room_list;
 mod row;
 mod rules;

@@ -9,6 +9,7 @@ mod deny;
 pub mod entries;
 mod error;
 mod exact;
+mod forget;
 mod message;
 mod outage;
 mod participant;
@@ -28,6 +29,7 @@ pub use count_projection::CountProjection;
 pub use deny::{DenyService, routes as deny_routes};
 pub use error::CandidateError;
 pub use exact::lock_eligible;
+pub use forget::forget_participants;
 pub use message::{
     BarrierPass, JoinRequest, PresenceEvent, PresenceKind, StreamMessage, TaskEvent, is_device_id,
     partition_of,

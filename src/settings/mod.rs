@@ -11,7 +11,7 @@ pub use load::SettingsError;
 pub use sections::{
     ActivitySettings, AuthSettings, CandidateSettings, DrawSettings, JoinSettings, LimitsSettings,
     LogFormat, LogSettings, MysqlSettings, NotificationsSettings, RabbitmqSettings, RedisSettings,
-    ServerSettings, Settings, StreamSettings, SweeperSettings,
+    RetentionSettings, ServerSettings, Settings, StreamSettings, SweeperSettings,
 };
 pub use units::{Millis, Secs};
 

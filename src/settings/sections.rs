@@ -32,6 +32,7 @@ pub struct Settings {
     pub candidate: CandidateSettings,
     pub draw: DrawSettings,
     pub sweeper: SweeperSettings,
+    pub retention: RetentionSettings,
     pub notifications: NotificationsSettings,
     pub limits: LimitsSettings,
 }
@@ -181,6 +182,15 @@ pub struct DrawSettings {
 pub struct SweeperSettings {
     pub enabled: bool,
     pub interval_ms: Millis,
+}
+
+/// How long what is stored about people is kept, in days; 0 keeps it for ever.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct RetentionSettings {
+    pub participations_days: u32,
+    pub win_records_days: u32,
+    pub audit_days: u32,
 }
 
 /// Telling people about results.

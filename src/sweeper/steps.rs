@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Step, StepError};
+use super::{Retention, Step, StepError};
 use crate::{activity::ActivityService, candidate::CandidateService, draw::DrawService};
 
 /// Whose work is looked after.
@@ -11,6 +11,7 @@ pub struct SweeperDeps {
     pub activities: ActivityService,
     pub candidates: CandidateService,
     pub draws: DrawService,
+    pub retention: Retention,
 }
 
 /// Draws that one sweep begins at most.
@@ -25,6 +26,7 @@ pub fn steps(deps: &SweeperDeps) -> Vec<Step> {
         activities,
         candidates,
         draws,
+        retention,
     } = deps;
     vec![
         step("due_draws", draws, |draws| async move {
@@ -46,6 +48,11 @@ pub fn steps(deps: &SweeperDeps) -> Vec<Step> {
         })
         .every(10),
         step("stock", activities, alarm_stock).every(60),
+        step("retention", retention, |retention| async move {
+            retention.remove_expired().await
+        })
+        .every(10)
+        .long(),
     ]
 }
 

@@ -38,6 +38,8 @@ mod repairs;
 #[cfg(test)]
 mod results;
 #[cfg(test)]
+mod retention;
+#[cfg(test)]
 mod selection;
 #[cfg(test)]
 mod stream;

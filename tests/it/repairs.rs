@@ -109,9 +109,9 @@ async fn a_pool_is_rebuilt_on_demand_by_one_process_at_a_time() {
         .expect_err("nothing was rebuilt");
 
     let () = world.redis.del(&claim).await.expect("Redis answers");
-    let rebuilt = world.operate(&rebuild, &[]).await;
+    let done = world.operate(&rebuild, &[]).await;
     let told = format!("rebuilt: 41 participations of activity {}", bag.id);
-    assert_eq!(printed(&rebuilt), told);
+    assert_eq!(printed(&done), told);
     world.check_pool(&bag).await.expect("a pool as before");
     let held: Option<String> = world.redis.get(&claim).await.expect("Redis answers");
     assert_eq!(held, None, "the claim is given back");

@@ -8,7 +8,7 @@ mod store;
 
 pub use http::routes;
 pub use service::DenyService;
-pub(super) use store::list_denied;
+pub(super) use store::{forget, list_denied};
 
 use error::DenyError;
 use service::{Caller, DenyScope, Imported};

@@ -166,3 +166,18 @@ pub(super) async fn delete(
         .await?;
     Ok(deleted.rows_affected() > 0)
 }
+
+/// Removes up to `limit` entries of an activity's list, and tells how many.
+pub(in crate::candidate) async fn forget(
+    tx: &impl ConnectionTrait,
+    id: ActivityId,
+    limit: u64,
+) -> Result<u64, DbErr> {
+    let deleted = tx
+        .execute_raw(sql(
+            "DELETE FROM deny_list WHERE scope = ? ORDER BY user_id LIMIT ?",
+            [DenyScope::Activity(id).number().into(), limit.into()],
+        ))
+        .await?;
+    Ok(deleted.rows_affected())
+}

@@ -4,6 +4,7 @@
 mod barriers;
 mod events;
 mod filters;
+mod forget;
 mod participations;
 mod pool_counts;
 
@@ -15,6 +16,7 @@ pub use barriers::forget_barriers;
 pub(super) use barriers::{insert_barriers, list_barriers};
 pub(super) use events::{CompletionRow, PresenceRow, insert_completions, upsert_presence};
 pub(super) use filters::{DeviceClaim, insert_device_claims, list_device_holders_for_update};
+pub(super) use forget::forget_rows;
 pub(super) use participations::{bump_revisions, insert_participations, list_page};
 pub use pool_counts::PoolCount;
 pub(super) use pool_counts::{ShardKey, progress, raise_pool_counts, read_pool_counts};
