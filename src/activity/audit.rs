@@ -168,3 +168,40 @@ pub async fn forget(conn: &impl ConnectionTrait, days: u32, limit: u64) -> Resul
         .await?;
     Ok(deleted.rows_affected())
 }
+
+/// Something that a user did, for an export.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ActorRecord {
+    pub activity_id: Option<ActivityId>,
+    #[serde(flatten)]
+    pub record: AuditRecord,
+}
+
+#[derive(FromQueryResult)]
+struct ActivityIdRow {
+    activity_id: Option<ActivityId>,
+}
+
+/// Everything that a user did, oldest first.
+pub async fn list_of_user(
+    conn: &impl ConnectionTrait,
+    user_id: UserId,
+) -> Result<Vec<ActorRecord>, DbErr> {
+    let actor = Actor::user(user_id, "").name;
+    let rows = conn
+        .query_all_raw(sql(
+            "SELECT id, activity_id, actor, action, detail, request_id, created_at FROM audit \
+             WHERE actor = ? ORDER BY id",
+            [actor.into()],
+        ))
+        .await?;
+    rows.iter()
+        .map(|row| {
+            Ok(ActorRecord {
+                activity_id: ActivityIdRow::from_query_result(row, "")?.activity_id,
+                record: Row::from_query_result(row, "")?.into(),
+            })
+        })
+        .collect()
+}

@@ -35,12 +35,12 @@ pub async fn replay_dead(settings: Settings) -> Result<usize, AppError> {
     Ok(broker.replay_dead(usize::MAX).await?)
 }
 
-fn candidates(settings: &Settings, connections: &Connections) -> CandidateService {
+pub(super) fn candidates(settings: &Settings, connections: &Connections) -> CandidateService {
     let mysql_reads = Arc::new(Semaphore::new(settings.limits.mysql_concurrency.get()));
     candidate_service(settings, connections, mysql_reads)
 }
 
-async fn reach_redis(connections: &Connections) -> Result<(), AppError> {
+pub(super) async fn reach_redis(connections: &Connections) -> Result<(), AppError> {
     let answers = async {
         while connections.redis.ping().await.is_err() {
             tokio::time::sleep(PAUSE).await;

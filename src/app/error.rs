@@ -8,7 +8,7 @@ use crate::{
     candidate::CandidateError,
     http::AuthError,
     infra::{broker::BrokerError, mysql::MigrateError},
-    kernel::ActivityId,
+    kernel::{ActivityId, UserId},
 };
 
 /// Why a command of the process failed.
@@ -69,6 +69,27 @@ pub enum AppError {
     #[error("cannot look at the dead letters")]
     DeadLetters(#[from] BrokerError),
 
+    #[error("cannot read or erase a user's data in MySQL")]
+    UserData(#[source] DbErr),
+
+    #[error("cannot erase a user's data in Redis; run it again")]
+    UserInRedis(#[source] fred::error::Error),
+
+    #[error(
+        "user {user_id} takes part in activities that run or whose proof is not published yet: {}; \
+         erase the user once that is over",
+        listed(.activities)
+    )]
+    UserNeeded {
+        user_id: UserId,
+        activities: Vec<ActivityId>,
+    },
+
     #[error("the demo failed: {0}")]
     Demo(String),
+}
+
+fn listed(ids: &[ActivityId]) -> String {
+    let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    ids.join(", ")
 }

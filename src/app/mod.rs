@@ -7,12 +7,14 @@ mod error;
 mod server;
 mod services;
 mod startup;
+mod user_data;
 mod watch;
 mod workers;
 
 pub use admin::{dead_letters, rebuild, replay_dead};
 pub use demo::demo;
 pub use error::AppError;
+pub use user_data::{Erased, UserData, erase_user, export_user};
 
 use std::time::{Duration, Instant};
 

@@ -23,6 +23,7 @@ mod score;
 mod selection;
 mod service;
 mod store;
+mod user_data;
 
 pub use consumer::StreamConsumer;
 pub use count_projection::CountProjection;
@@ -43,6 +44,7 @@ pub use rule::{
 pub use score::{Score, Standing};
 pub use selection::BestOf;
 pub use service::{CandidateDeps, CandidateService, Selection, SelectionPath};
-pub use store::{PoolCount, forget_barriers};
+pub use store::{PoolCount, RemovedRows, forget_barriers};
+pub use user_data::{Erasure, ParticipantData, erase_user, needs_participants};
 
 use admission::{SettledActivity, SettledUser};

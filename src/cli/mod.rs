@@ -3,6 +3,7 @@
 mod dead;
 mod report;
 mod token;
+mod user;
 
 use std::{
     io::{self, Write},
@@ -22,6 +23,7 @@ use luckybag::{
 use dead::DeadCommand;
 pub(crate) use report::report;
 pub(crate) use token::TokenArgs;
+use user::UserCommand;
 
 /// Giveaways for live rooms.
 #[derive(Debug, Parser)]
@@ -49,6 +51,9 @@ enum Command {
     /// Look at what could not be handled, or send it again.
     #[command(subcommand)]
     Dead(DeadCommand),
+    /// Show or erase what is stored about one user.
+    #[command(subcommand)]
+    User(UserCommand),
     /// Play one giveaway against a running service.
     Demo(DemoArgs),
 }
@@ -75,6 +80,9 @@ pub(crate) enum CliError {
     #[error("cannot write to standard output")]
     Output(#[from] io::Error),
 
+    #[error("cannot write JSON")]
+    Json(#[from] serde_json::Error),
+
     #[error(transparent)]
     App(#[from] AppError),
 }
@@ -93,6 +101,7 @@ impl CliError {
             ) => ExitCode::from(2),
             Self::Token(AuthError::Key(_) | AuthError::Sign(_))
             | Self::Output(_)
+            | Self::Json(_)
             | Self::App(_) => ExitCode::FAILURE,
         }
     }
@@ -120,6 +129,7 @@ impl Cli {
                 Ok(print(&done)?)
             }
             Command::Dead(command) => Ok(print(&command.run(settings).await?)?),
+            Command::User(command) => Ok(print(&command.run(settings).await?)?),
             Command::Demo(args) => {
                 telemetry::init(&settings.log)?;
                 Ok(app::demo(settings, &args.url).await?)

@@ -209,7 +209,10 @@ fn data_is_kept_for_ever_or_at_least_as_long_as_something_needs_it() {
         load(good).expect("valid");
     }
     for (bad, key) in [
-        (&[(participations, "7")][..], "retention.participations_days"),
+        (
+            &[(participations, "7")][..],
+            "retention.participations_days",
+        ),
         (&[(wins, "30")], "retention.win_records_days"),
         (
             &[(wins, "365"), (cooldown, "31536001")],

@@ -12,6 +12,7 @@ mod projection;
 mod result;
 mod service;
 mod store;
+mod user_data;
 
 pub use changes::{Revocation, list_fulfilments, revoke};
 pub use error::WinnerError;
@@ -23,3 +24,4 @@ pub use projection::WinnerProjection;
 pub use result::{ResultKind, UserResult, Win, WonPrize};
 pub use service::{WinnerDeps, WinnerService};
 pub use store::{forget, list_all, list_of_round, list_winners_between, record, won_since};
+pub use user_data::{StoredWin, list_of_user};

@@ -67,6 +67,7 @@ fn help_lists_every_command_and_an_unknown_one_is_refused() {
         "check-config",
         "rebuild",
         "dead",
+        "user",
         "demo",
     ] {
         assert!(help.contains(&format!("\n  {command} ")), "{help}");
@@ -89,6 +90,9 @@ fn help_lists_every_command_and_an_unknown_one_is_refused() {
         "dead",
         "dead list --limit few",
         "dead replay now",
+        "user",
+        "user export",
+        "user erase 0",
     ] {
         let usage = refused(&run(line, &[KEY]));
         assert!(

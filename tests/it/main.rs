@@ -46,4 +46,6 @@ mod stream;
 #[cfg(test)]
 mod tour;
 #[cfg(test)]
+mod user_data;
+#[cfg(test)]
 mod whole;

@@ -21,26 +21,11 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::{
-    harness::{Api, Bag, BagSpec, Finished, World, eventually, luckybag},
+    harness::{Api, Bag, BagSpec, World, eventually},
     proxy::free_address,
 };
 
 impl World {
-    /// Runs a command of operators to its end.
-    async fn operate(&self, line: &str, changes: &[(&str, &str)]) -> Finished {
-        let args: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        let changes = changes
-            .iter()
-            .map(|(key, value)| (format!("LUCKYBAG__{key}"), (*value).to_owned()));
-        let variables: Vec<_> = self.variables().into_iter().chain(changes).collect();
-        tokio::task::spawn_blocking(move || {
-            let args: Vec<&str> = args.iter().map(String::as_str).collect();
-            luckybag(&args, variables)
-        })
-        .await
-        .expect("the command ends")
-    }
-
     /// A bag with 40 in the pool, a denied user beside them, and everything as it should be.
     async fn filled_bag(&self, api: &Api) -> Bag {
         let bag = api.open_bag(&BagSpec::waiting()).await;
@@ -68,19 +53,6 @@ impl World {
     }
 }
 
-#[track_caller]
-fn printed(finished: &Finished) -> &str {
-    assert_eq!(finished.code, Some(0), "{finished:?}");
-    finished.stdout.trim_end()
-}
-
-#[track_caller]
-fn complaint(finished: &Finished) -> &str {
-    assert_eq!(finished.code, Some(1), "{finished:?}");
-    assert_eq!(finished.stdout, "", "{finished:?}");
-    &finished.stderr
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pool_is_rebuilt_on_demand_by_one_process_at_a_time() {
     let world = World::new().await;
@@ -99,8 +71,8 @@ async fn a_pool_is_rebuilt_on_demand_by_one_process_at_a_time() {
         .await
         .expect("Redis answers");
     let busy = world.operate(&rebuild, &[]).await;
-    assert!(complaint(&busy).contains("another process"), "{busy:?}");
-    assert!(complaint(&busy).contains(&bag.id.to_string()), "{busy:?}");
+    assert!(busy.complaint().contains("another process"), "{busy:?}");
+    assert!(busy.complaint().contains(&bag.id.to_string()), "{busy:?}");
     let held: Option<String> = world.redis.get(&claim).await.expect("Redis answers");
     assert_eq!(held.as_deref(), Some("somebody"));
     world
@@ -111,7 +83,7 @@ async fn a_pool_is_rebuilt_on_demand_by_one_process_at_a_time() {
     let () = world.redis.del(&claim).await.expect("Redis answers");
     let done = world.operate(&rebuild, &[]).await;
     let told = format!("rebuilt: 41 participations of activity {}", bag.id);
-    assert_eq!(printed(&done), told);
+    assert_eq!(done.printed(), told);
     world.check_pool(&bag).await.expect("a pool as before");
     let held: Option<String> = world.redis.get(&claim).await.expect("Redis answers");
     assert_eq!(held, None, "the claim is given back");
@@ -125,12 +97,12 @@ async fn a_pool_is_rebuilt_on_demand_by_one_process_at_a_time() {
     assert_eq!(count, 40);
 
     let empty = world.operate(&format!("rebuild {draft}"), &[]).await;
-    assert!(printed(&empty).contains("rebuilt: 0 "), "{empty:?}");
+    assert!(empty.printed().contains("rebuilt: 0 "), "{empty:?}");
     let unknown = world.operate("rebuild 123456789", &[]).await;
-    assert!(complaint(&unknown).contains("123456789"), "{unknown:?}");
+    assert!(unknown.complaint().contains("123456789"), "{unknown:?}");
     let nobody = format!("redis://{}/0", free_address());
     let away = world.operate(&rebuild, &[("REDIS__URL", &nobody)]).await;
-    assert!(complaint(&away).contains("Redis"), "{away:?}");
+    assert!(away.complaint().contains("Redis"), "{away:?}");
 
     process.stop().await;
     world.end().await;
@@ -271,7 +243,7 @@ async fn slip_in(world: &World, id: ActivityId, user: u64) {
 async fn dead_letters(world: &World, count: usize) -> Vec<Value> {
     eventually("the dead letters", async || {
         let listed = world.operate("dead list --json", &[]).await;
-        let letters: Vec<Value> = serde_json::from_str(printed(&listed)).expect("JSON");
+        let letters: Vec<Value> = serde_json::from_str(listed.printed()).expect("JSON");
         if letters.len() == count {
             Ok(letters)
         } else {
@@ -287,7 +259,7 @@ async fn what_could_not_be_handled_is_listed_and_can_be_sent_again() {
     let process = world.serve().await;
     let api = world.api(&process).await;
     let nothing = world.operate("dead list", &[]).await;
-    assert_eq!(printed(&nothing), "nothing");
+    assert_eq!(nothing.printed(), "nothing");
     assert_eq!(dead_letters(&world, 0).await, [] as [Value; 0]);
     let spec = BagSpec::waiting();
     let early = api.ready(&spec).await;
@@ -314,20 +286,20 @@ async fn what_could_not_be_handled_is_listed_and_can_be_sent_again() {
         "{letter}"
     );
     let shown = world.operate("dead list", &[]).await;
-    let text = printed(&shown);
+    let text = shown.printed();
     assert!(
         text.contains("garbage") && text.contains("stream"),
         "{text}"
     );
     assert!(!text.contains('\x1b'), "{text:?}");
     let first = world.operate("dead list --limit 1", &[]).await;
-    assert_eq!(printed(&first).lines().count(), 2, "{first:?}");
-    assert!(!printed(&first).contains("garbage"), "{first:?}");
+    assert_eq!(first.printed().lines().count(), 2, "{first:?}");
+    assert!(!first.printed().contains("garbage"), "{first:?}");
 
     // What was too early has its time now; what makes no sense comes back.
     let bag = api.open(&spec, early).await;
     let replayed = world.operate("dead replay", &[]).await;
-    assert_eq!(printed(&replayed), "sent again: 2");
+    assert_eq!(replayed.printed(), "sent again: 2");
     api.assert_settled(&bag, 77, ("joined", None)).await;
     let left = dead_letters(&world, 1).await;
     assert!(

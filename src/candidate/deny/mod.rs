@@ -8,7 +8,9 @@ mod store;
 
 pub use http::routes;
 pub use service::DenyService;
-pub(super) use store::{forget, list_denied};
+pub(super) use store::{
+    StoredDenial, delete_of_user, forget, list_denied, list_of_user, list_of_user_on_platform,
+};
 
 use error::DenyError;
 use service::{Caller, DenyScope, Imported};

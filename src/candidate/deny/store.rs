@@ -181,3 +181,79 @@ pub(in crate::candidate) async fn forget(
         .await?;
     Ok(deleted.rows_affected())
 }
+
+/// An entry about a user, with the list that it stands on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredDenial {
+    /// `None` on the platform's list.
+    pub activity_id: Option<ActivityId>,
+    pub reason: Option<String>,
+    pub created_by: UserId,
+    #[serde(with = "to_millis")]
+    pub created_at: Timestamp,
+}
+
+#[derive(FromQueryResult)]
+struct DenialRow {
+    scope: u64,
+    reason: Option<String>,
+    created_by: UserId,
+    created_at: Timestamp,
+}
+
+async fn list_in(
+    conn: &impl ConnectionTrait,
+    scopes: &[u64],
+    user_id: UserId,
+) -> Result<Vec<StoredDenial>, DbErr> {
+    let mut values = Vec::new();
+    let list = in_list(scopes, &mut values);
+    values.push(user_id.into());
+    let text = format!(
+        "SELECT scope, reason, created_by, created_at FROM deny_list \
+         WHERE scope IN {list} AND user_id = ? ORDER BY scope"
+    );
+    let rows = DenialRow::find_by_statement(sql(text, values))
+        .all(conn)
+        .await?;
+    let denial = |row: DenialRow| StoredDenial {
+        activity_id: (row.scope != DenyScope::Platform.number()).then_some(ActivityId(row.scope)),
+        reason: row.reason,
+        created_by: row.created_by,
+        created_at: row.created_at,
+    };
+    Ok(rows.into_iter().map(denial).collect())
+}
+
+/// What the lists of these activities say about a user.
+pub(in crate::candidate) async fn list_of_user(
+    conn: &impl ConnectionTrait,
+    ids: &[ActivityId],
+    user_id: UserId,
+) -> Result<Vec<StoredDenial>, DbErr> {
+    let scopes: Vec<u64> = ids
+        .iter()
+        .map(|id| DenyScope::Activity(*id).number())
+        .collect();
+    list_in(conn, &scopes, user_id).await
+}
+
+/// What the platform's list says about a user.
+pub(in crate::candidate) async fn list_of_user_on_platform(
+    conn: &impl ConnectionTrait,
+    user_id: UserId,
+) -> Result<Vec<StoredDenial>, DbErr> {
+    list_in(conn, &[DenyScope::Platform.number()], user_id).await
+}
+
+/// Removes a user from an activity's list, and tells how many entries that were.
+pub(in crate::candidate) async fn delete_of_user(
+    tx: &impl ConnectionTrait,
+    id: ActivityId,
+    user_id: UserId,
+) -> Result<u64, DbErr> {
+    delete(tx, DenyScope::Activity(id), user_id)
+        .await
+        .map(u64::from)
+}

@@ -7,6 +7,7 @@ mod filters;
 mod forget;
 mod participations;
 mod pool_counts;
+mod user_rows;
 
 use std::collections::BTreeMap;
 
@@ -20,6 +21,12 @@ pub(super) use forget::forget_rows;
 pub(super) use participations::{bump_revisions, insert_participations, list_page};
 pub use pool_counts::PoolCount;
 pub(super) use pool_counts::{ShardKey, progress, raise_pool_counts, read_pool_counts};
+
+pub use user_rows::RemovedRows;
+pub(super) use user_rows::{
+    StoredClaim, StoredCompletion, StoredParticipation, StoredPresence, delete_rows_of,
+    list_claims_of, list_completions_of, list_participations_of, list_presence_of,
+};
 
 use super::UserRows;
 use crate::{
