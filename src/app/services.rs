@@ -10,7 +10,7 @@ use super::connections::Connections;
 use crate::{
     activity::{self, ActivityDeps, ActivityService, CountParticipants, DetailProjection},
     candidate::{self, CandidateDeps, CandidateService, CountProjection, DenyService},
-    draw::{self, DrawDeps, DrawService},
+    draw::{self, DrawDeps, DrawService, ProofDeps, ProofService},
     infra::outbox::Relay,
     join::{self, JoinDeps, JoinService, JoinTasks},
     kernel::Supervisor,
@@ -30,6 +30,7 @@ pub(super) struct Services {
     joins: JoinService,
     winners: WinnerService,
     denials: DenyService,
+    proofs: ProofService,
     /// Taken when the workers start.
     join_tasks: Arc<Mutex<Option<JoinTasks>>>,
 }
@@ -50,6 +51,12 @@ impl Services {
             activities.clone(),
             candidates.clone(),
         );
+        let winners = WinnerService::new(WinnerDeps {
+            db: connections.db.clone(),
+            activities: activities.clone(),
+            clock: Arc::clone(&connections.clock),
+            mysql_reads: Arc::clone(&mysql_reads),
+        });
         Self {
             draws: draw_service(settings, connections, candidates.clone(), workers),
             notifications: NotificationSender::new(NotificationDeps {
@@ -58,13 +65,13 @@ impl Services {
                 part_size: settings.notifications.part_size,
             }),
             relay: Arc::new(relay(connections, &activities, &candidates)),
-            winners: WinnerService::new(WinnerDeps {
+            proofs: ProofService::new(ProofDeps {
                 db: connections.db.clone(),
-                activities: activities.clone(),
-                clock: Arc::clone(&connections.clock),
-                mysql_reads: Arc::clone(&mysql_reads),
+                winners: winners.clone(),
+                mysql_reads,
             }),
             denials: DenyService::new(connections.db.clone()),
+            winners,
             joins,
             join_tasks: Arc::new(Mutex::new(Some(join_tasks))),
             candidates,
@@ -82,6 +89,7 @@ impl Services {
             .app_data(Data::new(self.winners.clone()))
             .app_data(Data::new(self.draws.clone()))
             .app_data(Data::new(self.denials.clone()))
+            .app_data(Data::new(self.proofs.clone()))
             .configure(activity::routes)
             .configure(candidate::deny_routes)
             .configure(join::routes)

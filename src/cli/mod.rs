@@ -4,6 +4,7 @@ mod dead;
 mod report;
 mod token;
 mod user;
+mod verify;
 
 use std::{
     io::{self, Write},
@@ -24,6 +25,7 @@ use dead::DeadCommand;
 pub(crate) use report::report;
 pub(crate) use token::TokenArgs;
 use user::UserCommand;
+pub(crate) use verify::{VerifyArgs, VerifyError};
 
 /// Giveaways for live rooms.
 #[derive(Debug, Parser)]
@@ -54,6 +56,8 @@ enum Command {
     /// Show or erase what is stored about one user.
     #[command(subcommand)]
     User(UserCommand),
+    /// Check the proof of a result, offline.
+    Verify(VerifyArgs),
     /// Play one giveaway against a running service.
     Demo(DemoArgs),
 }
@@ -76,6 +80,9 @@ pub(crate) enum CliError {
 
     #[error("cannot make a token")]
     Token(#[from] AuthError),
+
+    #[error(transparent)]
+    Verify(#[from] VerifyError),
 
     #[error("cannot write to standard output")]
     Output(#[from] io::Error),
@@ -100,6 +107,7 @@ impl CliError {
                 | AppError::RedisUrl(_),
             ) => ExitCode::from(2),
             Self::Token(AuthError::Key(_) | AuthError::Sign(_))
+            | Self::Verify(_)
             | Self::Output(_)
             | Self::Json(_)
             | Self::App(_) => ExitCode::FAILURE,
@@ -110,8 +118,13 @@ impl CliError {
 impl Cli {
     /// Does what was asked for.
     pub(crate) async fn run(self) -> Result<(), CliError> {
+        // Needs no configuration: whoever checks a result need not run the service.
+        if let Command::Verify(args) = self.command {
+            return Ok(print(&args.verify()?.to_string())?);
+        }
         let settings = Settings::load()?;
         match self.command {
+            Command::Verify(_) => Ok(()),
             Command::Token(args) => Ok(print(&args.issue(&settings.auth)?)?),
             Command::CheckConfig => Ok(print(settings.masked().trim_end())?),
             Command::Serve => {

@@ -15,6 +15,7 @@ use super::{
     error::db_error,
     lease::DrawLease,
     observers::ObserverMark,
+    proof::Publisher,
 };
 use crate::{
     activity::{self, Activity, Status, drawing},
@@ -37,6 +38,7 @@ pub(super) struct Drawer {
     pub(super) settings: DrawSettings,
     pub(super) barriers: Barriers,
     pub(super) mark: ObserverMark,
+    pub(super) publisher: Publisher,
     pub(super) permits: Arc<Semaphore>,
 }
 
@@ -213,6 +215,7 @@ impl Drawer {
         };
         kernel::step("draw.committed");
         self.outbox.wake();
+        self.publisher.begin(id);
         report(lease, &settlement, selection.path, drawn_at, due_at);
         Ok(DrawOutcome::Drawn)
     }

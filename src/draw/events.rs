@@ -4,6 +4,7 @@ use serde_json::json;
 
 use crate::{
     activity::{Activity, drawing::FinalFigures},
+    candidate::entries::BuiltEntries,
     infra::outbox::{Event, EventKind},
     kernel::{Timestamp, format_timestamp},
 };
@@ -32,6 +33,30 @@ pub(super) fn drawn(
             "joinedCount": figures.joined_count,
             "eligibleCount": figures.eligible_count,
             "cutoffScore": figures.cutoff_score,
+        }),
+    }
+}
+
+/// An activity's entries are fixed under one root, and its seed is public.
+pub(super) fn proof_published(
+    activity: &Activity,
+    version: u32,
+    at: Timestamp,
+    entries: &BuiltEntries,
+) -> Event {
+    Event {
+        id: format!("proof:{}", activity.id),
+        kind: EventKind::ProofPublished,
+        schema_version: 1,
+        at,
+        data: json!({
+            "activityId": activity.id,
+            "roomId": activity.room_id,
+            "version": version,
+            "commitment": activity.commitment.map(hex::encode),
+            "entriesCount": entries.count,
+            "entriesRoot": hex::encode(entries.root),
+            "publishedAt": format_timestamp(at),
         }),
     }
 }

@@ -6,7 +6,7 @@ use actix_web::{
 };
 use serde_json::json;
 
-use super::{DrawService, redraw};
+use super::{DrawService, proof, redraw};
 use crate::{
     activity::{Actor, Status},
     http::{Endpoint, NoFields, Operator, OptionalBody, PathId, Problem, RequestId},
@@ -17,7 +17,8 @@ use crate::{
 pub fn routes(config: &mut ServiceConfig) {
     config
         .service(Endpoint::new("/v1/activities/{activityId}/draw").post(draw))
-        .configure(redraw::routes);
+        .configure(redraw::routes)
+        .configure(proof::routes);
 }
 
 /// Wakes the worker for an activity that is due.

@@ -1,4 +1,5 @@
-//! The draw: claim, drain, freeze, select, commit; once, on time, or late but drawn. And redraws.
+//! The draw: claim, drain, freeze, select, commit; once, on time, or late but drawn. Redraws, and the
+//! proof of all that.
 
 mod attempt;
 mod barriers;
@@ -10,6 +11,7 @@ mod events;
 mod http;
 mod lease;
 mod observers;
+mod proof;
 mod redraw;
 mod seats;
 mod service;
@@ -17,5 +19,6 @@ mod service;
 pub use consumer::DrawConsumer;
 pub use error::DrawError;
 pub use http::routes;
+pub use proof::{Fault, ProofDeps, ProofError, ProofService, Verified, verify_proof};
 pub use redraw::RedrawError;
 pub use service::{Begun, DrawDeps, DrawOutcome, DrawService};

@@ -11,6 +11,7 @@ use super::{
     barriers::Barriers,
     error::db_error,
     observers::ObserverMark,
+    proof::Publisher,
 };
 use crate::{
     activity::{
@@ -75,6 +76,11 @@ impl DrawService {
 
     pub fn new(deps: DrawDeps) -> Self {
         let barriers = Barriers::new(deps.broker, deps.candidates.clone(), deps.settings.clone());
+        let publisher = Publisher::new(
+            deps.db.clone(),
+            deps.outbox.clone(),
+            deps.supervisor.clone(),
+        );
         Self {
             drawer: Arc::new(Drawer {
                 permits: Arc::new(Semaphore::new(deps.settings.concurrency.get())),
@@ -85,6 +91,7 @@ impl DrawService {
                 supervisor: deps.supervisor,
                 settings: deps.settings,
                 barriers,
+                publisher,
             }),
             redraws: Arc::new(Semaphore::new(Self::REDRAWS_AT_ONCE)),
         }
@@ -188,6 +195,11 @@ impl DrawService {
             }
         }
         Ok(started)
+    }
+
+    /// Publishes proofs that whoever drew left unpublished, up to `limit`; tells how many.
+    pub async fn publish_missed_proofs(&self, limit: u32) -> Result<usize, DrawError> {
+        self.drawer.publisher.publish_missed(limit).await
     }
 
     /// Activities that should have been drawn more than `overdue` ago: for the alarm.

@@ -17,6 +17,9 @@ pub struct SweeperDeps {
 /// Draws that one sweep begins at most.
 const DRAWS_AT_ONCE: u32 = 32;
 
+/// Proofs that one sweep publishes at most.
+const PROOFS_AT_ONCE: u32 = 32;
+
 /// After this long an undrawn activity is an alarm.
 const OVERDUE: Duration = Duration::from_secs(30);
 
@@ -32,6 +35,10 @@ pub fn steps(deps: &SweeperDeps) -> Vec<Step> {
         step("due_draws", draws, |draws| async move {
             draws.begin_due(DRAWS_AT_ONCE).await
         }),
+        step("missed_proofs", draws, |draws| async move {
+            draws.publish_missed_proofs(PROOFS_AT_ONCE).await
+        })
+        .long(),
         step("overdue_draws", draws, alarm_overdue).every(10),
         step("scheduled_openings", activities, |activities| async move {
             activities.open_scheduled().await

@@ -25,6 +25,7 @@ const DRAW_DRAIN: &str = "luckybag_draw_drain_seconds";
 const DRAWS: &str = "luckybag_draws_total";
 const REDRAWS: &str = "luckybag_redraws_total";
 const SEATS_REVOKED: &str = "luckybag_seats_revoked_total";
+const PROOF_DURATION: &str = "luckybag_proof_duration_seconds";
 const DRAINS_CUT_SHORT: &str = "luckybag_drains_cut_short_total";
 const OUTBOX_AGE: &str = "luckybag_outbox_age_seconds";
 const OUTBOX_DONE: &str = "luckybag_outbox_done_total";
@@ -68,6 +69,7 @@ impl MetricsPage {
             .set_buckets_for_metric(Matcher::Full(DRAW_LATENESS.to_owned()), &DRAW_BUCKETS)?
             .set_buckets_for_metric(Matcher::Full(DRAW_DURATION.to_owned()), &DRAW_BUCKETS)?
             .set_buckets_for_metric(Matcher::Full(DRAW_DRAIN.to_owned()), &DRAW_BUCKETS)?
+            .set_buckets_for_metric(Matcher::Full(PROOF_DURATION.to_owned()), &DRAW_BUCKETS)?
             .build_recorder();
         let page = PAGE.get_or_init(|| Self(recorder.handle()));
         // Fails only when another thread was first, whose recorder then serves both.
@@ -140,6 +142,11 @@ fn describe_draws() {
         DRAW_DURATION,
         Unit::Seconds,
         "Time from a draw's claim to its commit"
+    );
+    describe_histogram!(
+        PROOF_DURATION,
+        Unit::Seconds,
+        "From the entries of a draw to their published root"
     );
     describe_histogram!(
         DRAW_DRAIN,
@@ -267,6 +274,11 @@ pub fn redraw_committed(filled: u64, empty: u64) {
     counter!(REDRAWS).increment(1);
     counter!(SEATS_REVOKED, "outcome" => "filled").increment(filled);
     counter!(SEATS_REVOKED, "outcome" => "empty").increment(empty);
+}
+
+/// Counts a published proof, by how long it took.
+pub fn proof_published(duration: Duration) {
+    histogram!(PROOF_DURATION).record(duration);
 }
 
 /// Records how long a draw waited for the stream.

@@ -68,6 +68,7 @@ fn help_lists_every_command_and_an_unknown_one_is_refused() {
         "rebuild",
         "dead",
         "user",
+        "verify",
         "demo",
     ] {
         assert!(help.contains(&format!("\n  {command} ")), "{help}");

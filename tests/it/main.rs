@@ -22,6 +22,8 @@ mod draws;
 #[cfg(test)]
 mod filters;
 #[cfg(test)]
+mod fulfilment;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod joins;
@@ -32,7 +34,11 @@ mod outages;
 #[cfg(test)]
 mod processes;
 #[cfg(test)]
+mod proof;
+#[cfg(test)]
 mod proxy;
+#[cfg(test)]
+mod redraws;
 #[cfg(test)]
 mod repairs;
 #[cfg(test)]

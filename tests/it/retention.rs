@@ -203,6 +203,27 @@ async fn what_is_past_its_life_goes_and_everything_else_stays() {
     world.end().await;
 }
 
+async fn expect_no_proof(api: &Api, bag: &Bag, viewer: &str) {
+    for path in ["/proof", "/proof/me"] {
+        api.get(viewer, &bag.path(path))
+            .await
+            .expect_problem(410, "proof_expired");
+    }
+}
+
+/// Waits until the service has published the proof.
+async fn published(api: &Api, bag: &Bag, viewer: &str) {
+    eventually("the proof", async || {
+        let proof = api.get(viewer, &bag.path("/proof/me")).await;
+        if proof.status.as_u16() == 200 {
+            Ok(())
+        } else {
+            Err(proof)
+        }
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn of_what_is_gone_nothing_is_told_and_what_is_kept_longer_is_told_on() {
     let world = World::new().await;
@@ -215,9 +236,9 @@ async fn of_what_is_gone_nothing_is_told_and_what_is_kept_longer_is_told_on() {
     let wins = world.wins(bag.id).await;
     let winner = api.viewer(wins[0].user_id);
     let redraw = json!({ "winRecordIds": [wins[0].id.to_string()], "reason": "late" });
-    world
-        .change(&bag, &format!("{PUBLISHED}, {}", drawn_days_ago(181)))
-        .await;
+    // So that it is in the memory of the process.
+    published(&api, &bag, &winner).await;
+    world.change(&bag, &drawn_days_ago(181)).await;
 
     // The process does it by itself, and its own copies follow.
     eventually("the participants to be gone", async || {
@@ -237,6 +258,7 @@ async fn of_what_is_gone_nothing_is_told_and_what_is_kept_longer_is_told_on() {
     api.post(&api.operator(), &bag.path("/redraws"), Some(redraw))
         .await
         .expect_problem(409, "participants_expired");
+    expect_no_proof(&api, &bag, &winner).await;
     let page = metrics_page(&api.url).await;
     let series = r#"luckybag_rows_expired_total{table="participation"}"#;
     assert_eq!(metric(&page, series), Some(21.0), "{page}");
@@ -256,6 +278,7 @@ async fn of_what_is_gone_nothing_is_told_and_what_is_kept_longer_is_told_on() {
     api.get(&winner, &bag.path("/winners"))
         .await
         .expect_problem(410, "result_expired");
+    expect_no_proof(&api, &bag, &winner).await;
     let detail = api.get(&winner, &bag.path("")).await.expect(200);
     assert_eq!(detail["status"], "drawn", "{detail}");
     let prizes = world.number("SELECT COUNT(*) FROM prize").await;

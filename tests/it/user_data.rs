@@ -21,7 +21,7 @@ impl World {
         serde_json::from_str(exported.printed()).expect("JSON")
     }
 
-    async fn erase(&self, user: u64) -> Value {
+    async fn erase_whole(&self, user: u64) -> Value {
         let erased = self.operate(&format!("user erase {user}"), &[]).await;
         serde_json::from_str(erased.printed()).expect("JSON")
     }
@@ -87,7 +87,7 @@ impl World {
                 keys.revision(id, shard),
             );
             let member = user.to_string();
-            let partakes: bool = self
+            let is_member: bool = self
                 .redis
                 .sismember(&partakers, &member)
                 .await
@@ -102,7 +102,7 @@ impl World {
                 .hget(&revisions, &member)
                 .await
                 .expect("Redis answers");
-            traces.extend(partakes.then_some(partakers));
+            traces.extend(is_member.then_some(partakers));
             traces.extend(score.map(|_| pool));
             traces.extend(revision.map(|_| revisions));
         }
@@ -260,7 +260,7 @@ async fn a_user_whom_an_activity_needs_is_not_erased_from_any() {
     assert_eq!(world.number("SELECT COUNT(*) FROM erased_leaf").await, 0);
 
     world.publish_entries(&open).await;
-    let erased = world.erase(107).await;
+    let erased = world.erase_whole(107).await;
     assert_eq!(erased["removed"]["participations"], 2, "{erased}");
     world.end().await;
 }
@@ -314,7 +314,7 @@ async fn an_erased_user_leaves_no_trace_but_what_others_need() {
     assert_eq!(open_entries(&world, &bag).await.len(), 40);
 
     for user in [winner, loser] {
-        let erased = world.erase(user).await;
+        let erased = world.erase_whole(user).await;
         let removed = json!({
             "participations": 2, "presence": 1, "completedTasks": 1, "deviceClaims": 2,
             "denyEntries": 1,
@@ -356,7 +356,7 @@ async fn an_erased_user_leaves_no_trace_but_what_others_need() {
     assert_eq!(me.get("joinedAt"), None, "{me}");
 
     // Again there is nothing to remove, and nothing more that stays.
-    let again = world.erase(winner).await;
+    let again = world.erase_whole(winner).await;
     assert!(
         again["removed"]
             .as_object()
@@ -389,7 +389,7 @@ async fn what_an_erasure_that_was_cut_short_left_in_redis_goes_with_the_next() {
     }
     assert_ne!(world.traces_in_redis(&bag, 107).await, [""; 0]);
 
-    let erased = world.erase(107).await;
+    let erased = world.erase_whole(107).await;
 
     assert_eq!(erased["removed"]["participations"], 0, "{erased}");
     assert_eq!(world.traces_in_redis(&bag, 107).await, [""; 0]);

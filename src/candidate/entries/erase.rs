@@ -30,8 +30,8 @@ pub enum LeafKept {
 /// everything else of the user in this activity.
 ///
 /// Call it before anything of the user is removed, activity by activity in the order of their ids.
-/// It locks the participation and the user's block until the transaction ends, so that erasures
-/// in one block come one after the other.
+/// It locks the participation and the activity's tree until the transaction ends, so that erasures
+/// in one activity come one after the other.
 ///
 /// # Errors
 ///
@@ -75,15 +75,15 @@ async fn keep(
     user_id: UserId,
 ) -> Result<LeafKept, DbErr> {
     let id = source.activity_id;
-    let Some(node) = store::find_block_for_update(tx, id, user_id).await? else {
+    if !store::lock_entries(tx, id).await? {
         // Retention has removed the tree.
         return Ok(LeafKept::NotNeeded);
-    };
+    }
+    let missing = || DbErr::Type(format!("user {user_id} is in no block of activity {id}"));
+    let node = store::find_block(tx, id, user_id).await?;
+    let node = node.ok_or_else(missing)?;
     let block = source.block(tx, &node, count).await?;
-    let Some(member) = block.member(user_id) else {
-        let text = format!("user {user_id} is not in its block of activity {id}");
-        return Err(DbErr::Type(text));
-    };
+    let member = block.member(user_id).ok_or_else(missing)?;
     let leaf = source.leaf(user_id, member.state);
     store::insert_erased(tx, id, member.index, &leaf).await?;
     if node.first_user_id == user_id {

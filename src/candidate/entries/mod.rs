@@ -14,4 +14,4 @@ pub use erase::{LeafKept, keep_leaf};
 pub use leaf::{EntryState, Salt, leaf_hash};
 pub use read::{Entries, EntryReader, OpenEntry, Tree};
 pub use store::forget_entries;
-pub use tree::{Hash, entries_root, tree_hash_of};
+pub use tree::{Hash, empty_tree, entries_root, tree_hash_of};

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     activity::{
-        self,
+        self, Seed,
         publication::{self, Published},
     },
     infra::mysql::read_in_turn,
@@ -183,6 +183,11 @@ where
 }
 
 impl Tree {
+    /// No secret any more, since the proof is published.
+    pub fn seed(&self) -> Seed {
+        self.source.rules.seed
+    }
+
     /// The last block that does not begin behind a user.
     fn block_before(&self, user_id: UserId) -> Option<&BlockNode> {
         let behind = self

@@ -69,8 +69,24 @@ pub(super) async fn list_nodes(
     Ok((nodes, blocks))
 }
 
-/// The block in which a user's entry is, if there is one; locked until the transaction ends.
-pub(super) async fn find_block_for_update(
+/// Keeps others from changing what is stored of an activity's entries until the transaction ends;
+/// `false` when nothing is stored of them.
+///
+/// One row for all blocks: a locking read by user id would look for the row where it was before
+/// somebody else moved its `first_user_id`.
+pub(super) async fn lock_entries(tx: &impl ConnectionTrait, id: ActivityId) -> Result<bool, DbErr> {
+    let row = tx
+        .query_one_raw(sql(
+            "SELECT node_index FROM entries_node \
+             WHERE activity_id = ? AND node_level = ? AND node_index = 0 FOR UPDATE",
+            [id.into(), BLOCK_LEVEL.into()],
+        ))
+        .await?;
+    Ok(row.is_some())
+}
+
+/// The block in which a user's entry is, if there is one.
+pub(super) async fn find_block(
     tx: &impl ConnectionTrait,
     id: ActivityId,
     user_id: UserId,
@@ -78,7 +94,7 @@ pub(super) async fn find_block_for_update(
     let row = BlockRow::find_by_statement(sql(
         "SELECT node_index, hash, first_user_id FROM entries_node \
          WHERE activity_id = ? AND first_user_id <= ? \
-         ORDER BY first_user_id DESC, node_index DESC LIMIT 1 FOR UPDATE",
+         ORDER BY first_user_id DESC, node_index DESC LIMIT 1",
         [id.into(), user_id.into()],
     ))
     .one(tx)

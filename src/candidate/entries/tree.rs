@@ -31,7 +31,7 @@ pub fn entries_root(activity_id: ActivityId, count: u64, tree: &Hash) -> Hash {
 }
 
 /// The tree hash of no leaves.
-pub(super) fn empty_tree() -> Hash {
+pub fn empty_tree() -> Hash {
     Sha256::digest([]).into()
 }
 
@@ -225,7 +225,9 @@ mod tests {
         let (left, right) = leaves.split_at(largest_power_below(leaves.len()));
         let beside = |leaves: &[Hash], sibling: Hash| {
             let mut paths = reference_paths(leaves);
-            paths.iter_mut().for_each(|path| path.push(sibling));
+            for path in &mut paths {
+                path.push(sibling);
+            }
             paths
         };
         let mut paths = beside(left, reference_hash(right));

@@ -11,18 +11,20 @@ use crate::{
     winners::{WinRecord, WinStatus},
 };
 
+const REQUIRED: &str = "this field is required";
+
 /// Most wins that one order takes back.
 const MOST_IDS: usize = 1_000;
 
 /// Most faults of one kind that are named.
 pub(super) const MOST_NAMED: usize = 20;
 
-/// The body of a call.
-#[derive(Clone, Debug, Deserialize)]
+/// The body of a call; both fields are required.
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct OrderBody {
-    pub(super) win_record_ids: Vec<WinRecordId>,
-    pub(super) reason: String,
+    pub(super) win_record_ids: Option<Vec<WinRecordId>>,
+    pub(super) reason: Option<String>,
 }
 
 /// Which wins are to be taken back, each named once, and why.
@@ -35,21 +37,36 @@ pub(super) struct RedrawOrder {
 impl RedrawOrder {
     pub(super) fn checked(body: OrderBody) -> Result<Self, FieldErrors> {
         let mut errors = FieldErrors::new();
-        let ids = body.win_record_ids;
-        if !(1..=MOST_IDS).contains(&ids.len()) {
-            let message = format!("this holds 1 to {MOST_IDS} ids");
-            errors.add("winRecordIds", message);
+        if body.reason.is_none() {
+            errors.add("reason", REQUIRED);
         }
-        let mut seen = HashSet::new();
-        let repeated = (0..).zip(&ids).filter(|(_, id)| !seen.insert(**id));
-        for (index, _) in repeated.take(MOST_NAMED) {
-            errors.add(name_of(index), "this id is given twice");
-        }
-        match check::reason(Some(body.reason), &mut errors) {
-            Some(reason) if errors.is_empty() => Ok(Self { ids, reason }),
-            Some(_) | None => Err(errors),
+        let reason = check::reason(body.reason, &mut errors);
+        let ids = checked_ids(body.win_record_ids, &mut errors);
+        match (ids, reason) {
+            (Some(ids), Some(reason)) if errors.is_empty() => Ok(Self { ids, reason }),
+            (Some(_) | None, Some(_) | None) => Err(errors),
         }
     }
+}
+
+fn checked_ids(
+    ids: Option<Vec<WinRecordId>>,
+    errors: &mut FieldErrors,
+) -> Option<Vec<WinRecordId>> {
+    let Some(ids) = ids else {
+        errors.add("winRecordIds", REQUIRED);
+        return None;
+    };
+    if !(1..=MOST_IDS).contains(&ids.len()) {
+        let message = format!("this holds 1 to {MOST_IDS} ids");
+        errors.add("winRecordIds", message);
+    }
+    let mut seen = HashSet::new();
+    let repeated = (0..).zip(&ids).filter(|(_, id)| !seen.insert(**id));
+    for (index, _) in repeated.take(MOST_NAMED) {
+        errors.add(name_of(index), "this id is given twice");
+    }
+    Some(ids)
 }
 
 /// What the field is called that holds the id at `index`.
@@ -187,21 +204,27 @@ mod tests {
     fn every_fault_of_an_order_is_named() {
         let faults = |numbers: Vec<u64>, reason: &str| {
             let body = OrderBody {
-                win_record_ids: numbers.into_iter().map(WinRecordId).collect(),
-                reason: reason.to_owned(),
+                win_record_ids: Some(numbers.into_iter().map(WinRecordId).collect()),
+                reason: Some(reason.to_owned()),
             };
-            let faults = RedrawOrder::checked(body).err().unwrap_or_default();
-            let fields = faults.faults().iter().map(|fault| fault.field.clone());
-            fields.collect::<Vec<_>>()
+            faults_of(body)
         };
 
         assert!(faults((1..=1_000).collect(), "left the country").is_empty());
         assert_eq!(
             faults(vec![7, 8, 7, 7], " "),
-            ["winRecordIds[2]", "winRecordIds[3]", "reason"]
+            ["reason", "winRecordIds[2]", "winRecordIds[3]"]
         );
         assert_eq!(faults(vec![], "x"), ["winRecordIds"]);
         assert_eq!(faults((1..=1_001).collect(), "x"), ["winRecordIds"]);
+        assert_eq!(faults(vec![], " "), ["reason", "winRecordIds"]);
         assert_eq!(faults(vec![7; 500], "x").len(), MOST_NAMED);
+        assert_eq!(faults_of(OrderBody::default()), ["reason", "winRecordIds"]);
+    }
+
+    fn faults_of(body: OrderBody) -> Vec<String> {
+        let faults = RedrawOrder::checked(body).err().unwrap_or_default();
+        let fields = faults.faults().iter();
+        fields.map(|fault| fault.field.clone()).collect()
     }
 }

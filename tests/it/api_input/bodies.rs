@@ -86,6 +86,7 @@ async fn calls(api: &Api) -> Vec<Call> {
         ]),
         Call::new(Method::PATCH, on_draft(""), 200),
         Call::new(Method::POST, on_draft("/reject"), 422).lacking(&["reason"]),
+        Call::new(Method::POST, on_draft("/redraws"), 422).lacking(&["reason", "winRecordIds"]),
         Call::new(Method::POST, on_draft("/approve"), 409).optional(),
         Call::new(Method::POST, on_draft("/open"), 409).optional(),
         Call::new(Method::POST, on_draft("/draw"), 409).optional(),

@@ -35,10 +35,13 @@ async fn check_ids_in_paths(api: &Api) {
         (Method::POST, "/v1/activities/ID/open", "activityId", 404),
         (Method::POST, "/v1/activities/ID/cancel", "activityId", 404),
         (Method::POST, "/v1/activities/ID/draw", "activityId", 404),
+        (Method::POST, "/v1/activities/ID/redraws", "activityId", 404),
         (Method::POST, "/v1/activities/ID/join", "activityId", 404),
         (Method::GET, "/v1/activities/ID/me", "activityId", 404),
         (Method::GET, "/v1/activities/ID/result", "activityId", 404),
         (Method::GET, "/v1/activities/ID/winners", "activityId", 404),
+        (Method::GET, "/v1/activities/ID/proof", "activityId", 404),
+        (Method::GET, "/v1/activities/ID/proof/me", "activityId", 404),
         (Method::GET, "/v1/activities/ID/audit", "activityId", 404),
         (Method::PATCH, "/v1/prizes/ID", "prizeId", 404),
         (Method::GET, "/v1/rooms/ID/activities", "roomId", 200),
@@ -52,6 +55,8 @@ async fn check_ids_in_paths(api: &Api) {
                 .bearer_auth(api.operator());
             if route.ends_with("/reject") {
                 request = request.json(&json!({ "reason": "no" }));
+            } else if route.ends_with("/redraws") {
+                request = request.json(&json!({ "winRecordIds": ["7"], "reason": "no" }));
             } else if method == Method::PATCH {
                 request = request.json(&json!({}));
             }

@@ -61,6 +61,9 @@ async fn check_wrong_methods(api: &Api, bag: &str) {
         (Method::GET, &format!("{bag}/join"), "POST"),
         (Method::PATCH, &format!("{bag}/me"), "HEAD, GET"),
         (Method::GET, &format!("{bag}/draw"), "POST"),
+        (Method::POST, &format!("{bag}/proof"), "HEAD, GET"),
+        (Method::GET, &format!("{bag}/redraws"), "POST"),
+        (Method::GET, "/v1/win-records/7/fulfilment", "POST"),
         (Method::OPTIONS, "/v1/prizes", "HEAD, GET, POST"),
         (
             Method::from_bytes(b"BREW").expect("a method"),

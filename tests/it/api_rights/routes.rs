@@ -28,6 +28,7 @@ impl Route {
             .replace("{activityId}", &places.activity)
             .replace("{prizeId}", &places.prize)
             .replace("{userId}", "77")
+            .replace("{winRecordId}", "7")
             .replace("{roomId}", &ROOM.to_string());
         let method = Method::from_bytes(self.method.as_bytes()).expect("a method");
         let mut request = api.http.request(method, format!("{}{path}", api.url));
@@ -49,6 +50,10 @@ impl Route {
             ("POST", "/v1/prizes") => Some(json!({ "name": "Mug", "kind": "physical" })),
             ("POST", path) if path.ends_with("/reject") => Some(json!({ "reason": "no" })),
             ("POST", path) if path.ends_with("/import") => Some(json!({ "userIds": ["78"] })),
+            ("POST", path) if path.ends_with("/redraws") => {
+                Some(json!({ "winRecordIds": ["7"], "reason": "no" }))
+            }
+            ("POST", path) if path.ends_with("/fulfilment") => Some(json!({ "state": "claimed" })),
             ("PATCH", _) => Some(json!({})),
             _ => None,
         }

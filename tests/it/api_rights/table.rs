@@ -14,6 +14,8 @@ pub(super) enum Who {
     /// The host of the room in question, and operators.
     RoomHost,
     Operator,
+    /// Another system.
+    Service,
 }
 
 impl Who {
@@ -26,6 +28,7 @@ impl Who {
             }
             Self::RoomHost => matches!(caller, Caller::Host | Caller::Operator),
             Self::Operator => caller == Caller::Operator,
+            Self::Service => caller == Caller::Service,
         }
     }
 }
@@ -78,6 +81,18 @@ pub(super) const ROUTES: &[Route] = &[
         "/v1/activities/{activityId}/winners",
         Who::Viewer,
         &[200],
+    ),
+    route(
+        "GET",
+        "/v1/activities/{activityId}/proof",
+        Who::Viewer,
+        &[409],
+    ),
+    route(
+        "GET",
+        "/v1/activities/{activityId}/proof/me",
+        Who::Viewer,
+        &[409],
     ),
     route("GET", "/v1/activities", Who::AnyHost, &[200]),
     route("POST", "/v1/activities", Who::RoomHost, &[201]),
@@ -150,6 +165,18 @@ pub(super) const ROUTES: &[Route] = &[
         "/v1/activities/{activityId}/deny-list/{userId}",
         Who::RoomHost,
         &[204],
+    ),
+    route(
+        "POST",
+        "/v1/activities/{activityId}/redraws",
+        Who::Operator,
+        &[409],
+    ),
+    route(
+        "POST",
+        "/v1/win-records/{winRecordId}/fulfilment",
+        Who::Service,
+        &[404],
     ),
     route("GET", "/v1/prizes", Who::Operator, &[200]),
     route("POST", "/v1/prizes", Who::Operator, &[201]),

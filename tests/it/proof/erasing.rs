@@ -1,0 +1,170 @@
+//! Erased participations: their neighbours notice nothing, and they themselves are gone.
+
+use luckybag::{
+    candidate::entries::{LeafKept, forget_entries, keep_leaf},
+    kernel::{ActivityId, UserId},
+};
+use sea_orm::TransactionTrait;
+use serde_json::Value;
+
+use super::{staying, users_of, verifiers::assert_verified};
+use crate::harness::{BagSpec, World};
+
+impl World {
+    /// Erases a participation as `user erase` does.
+    async fn erase(&self, id: ActivityId, user: u64) -> LeafKept {
+        let tx = self.db.begin().await.expect("a transaction");
+        let kept = keep_leaf(&tx, id, UserId(user)).await.expect("the leaf");
+        if kept == LeafKept::ProofPending {
+            return kept;
+        }
+        for table in ["participation", "presence", "task_completion"] {
+            let statement =
+                format!("DELETE FROM {table} WHERE activity_id = {id} AND user_id = {user}");
+            sea_orm::ConnectionTrait::execute_unprepared(&tx, &statement)
+                .await
+                .expect(table);
+        }
+        tx.commit().await.expect("committed");
+        kept
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_erased_participation_keeps_the_paths_of_its_neighbours() {
+    let world = World::new().await;
+    let process = world.serve().await;
+    let api = world.api(&process).await;
+    let bag = api.open_bag(&BagSpec::waiting()).await;
+    world.insert_joined(&bag, 1_030).await;
+    world.draw_soon(&[bag]).await;
+    world.all_drawn(&[bag]).await;
+    let proof = api.proof(&bag).await;
+    let mut users: Vec<u64> = Vec::new();
+    for number in 0..1_030 {
+        users.push(1_000_000 + number * 3 + number % 2);
+    }
+    let wins = world.wins(bag.id).await;
+    let winners: Vec<u64> = wins.iter().map(|win| win.user_id).collect();
+
+    // The first of both blocks, the last of all, most of the second block, and the winners.
+    let gone: Vec<u64> = [0, 1, 500, 1_023, 1_024, 1_025, 1_026, 1_027, 1_029]
+        .map(|number: usize| users[number])
+        .into_iter()
+        .chain(winners.iter().copied())
+        .collect();
+    for user in &gone {
+        let kept = world.erase(bag.id, *user).await;
+        let again = world.erase(bag.id, *user).await;
+        assert!(kept != LeafKept::ProofPending && again == LeafKept::NotNeeded);
+    }
+    let first_ids = format!(
+        "SELECT COUNT(*) FROM entries_node WHERE first_user_id IN ({})",
+        gone.iter()
+            .map(u64::to_string)
+            .collect::<Vec<_>>()
+            .join(", ")
+    );
+    assert_eq!(world.number(&first_ids).await, 0, "an erased user is named");
+
+    // Whoever has read nothing yet, and whoever shows the proof for the first time.
+    let reader = world.serve().await;
+    let reader_api = world.api(&reader).await;
+    assert_eq!(reader_api.proof(&bag).await, proof);
+    for (number, user) in (0_u64..).zip(&users) {
+        let is_near = [2, 3, 499, 501, 1_022, 1_028].contains(&number);
+        if is_near && !gone.contains(user) {
+            let entry = reader_api.entry(&bag, *user).await;
+            let shown: Value = serde_json::from_str(&entry).unwrap();
+            assert_eq!(shown["entry"]["index"], number);
+            assert_verified((&proof, Some(&entry)));
+        }
+    }
+    for user in &gone {
+        reader_api.no_entry(&bag, *user).await;
+    }
+
+    reader.stop().await;
+    process.stop().await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_users_of_one_block_can_be_erased_at_once() {
+    let world = World::new().await;
+    let process = world.serve().await;
+    let api = world.api(&process).await;
+    let bag = api.open_bag(&BagSpec::waiting()).await;
+    world.insert_joined(&bag, 40).await;
+    world.draw_soon(&[bag]).await;
+    world.all_drawn(&[bag]).await;
+    let proof = api.proof(&bag).await;
+    let won: Vec<u64> = world
+        .wins(bag.id)
+        .await
+        .iter()
+        .map(|win| win.user_id)
+        .collect();
+    let user = |number: u64| 1_000_000 + number * 3 + number % 2;
+
+    let erasing = (0..4).map(|number| world.erase(bag.id, user(number)));
+    let kept = futures_util::future::join_all(erasing).await;
+
+    assert_eq!(kept, [LeafKept::Kept; 4]);
+    let reader = world.serve().await;
+    let reader_api = world.api(&reader).await;
+    assert_eq!(reader_api.proof(&bag).await, proof, "{won:?}");
+    super::sizes::check_entries(&reader_api, &bag, &proof, &[4, 20, 39]).await;
+
+    reader.stop().await;
+    process.stop().await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_erased_before_the_proof_and_everything_can_go_after_it() {
+    let world = World::new().await;
+    let process = world
+        .serve_with(&[("LUCKYBAG_DIE_AT", "draw.committed")])
+        .await;
+    let api = world.api(&process).await;
+    let bag = api.open_bag(&staying(8001)).await;
+    let users = users_of(&bag, 4);
+    api.join_all(&bag, users.iter().copied()).await;
+    for user in &users {
+        api.settled(&bag, *user).await;
+    }
+    let (joined, late, stranger) = (users[0], 50, 51);
+    world
+        .insert_participation(&bag, late, "late", "'closed'")
+        .await;
+
+    assert_eq!(world.erase(bag.id, joined).await, LeafKept::ProofPending);
+    assert_eq!(world.erase(bag.id, stranger).await, LeafKept::NotNeeded);
+    world.draw_soon(&[bag]).await;
+    assert!(!process.exit_status().await.success());
+    assert_eq!(world.erase(bag.id, joined).await, LeafKept::ProofPending);
+    assert_eq!(world.erase(bag.id, late).await, LeafKept::NotNeeded);
+
+    let process = world.serve().await;
+    let api = world.api(&process).await;
+    api.proof(&bag).await;
+    assert_eq!(world.erase(bag.id, joined).await, LeafKept::Kept);
+    process.stop().await;
+    // Retention, in small steps.
+    let mut steps = 0;
+    while forget_entries(&world.db, bag.id, 1).await.expect("removed") > 0 {
+        steps += 1;
+    }
+    assert_eq!(steps, 2, "a node and a leaf");
+    let process = world.serve().await;
+    let api = world.api(&process).await;
+    for path in ["/proof", "/proof/me"] {
+        let expired = api.get(&api.viewer(users[1]), &bag.path(path)).await;
+        expired.expect_problem(410, "proof_expired");
+    }
+    assert_eq!(world.erase(bag.id, users[1]).await, LeafKept::NotNeeded);
+
+    process.stop().await;
+    world.end().await;
+}
