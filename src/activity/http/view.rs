@@ -51,6 +51,8 @@ pub(super) struct ActivityView<'a> {
     eligible_count: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cutoff_score: Option<f64>,
+    #[serde(with = "to_millis::option", skip_serializing_if = "Option::is_none")]
+    proof_published_at: Option<Timestamp>,
     version: u32,
     #[serde(with = "to_millis")]
     created_at: Timestamp,
@@ -88,6 +90,7 @@ impl<'a> ActivityView<'a> {
             joined_count: detail.joined_count,
             eligible_count: detail.eligible_count,
             cutoff_score: detail.cutoff_score,
+            proof_published_at: detail.proof_published_at,
             version: detail.version,
             created_at: detail.created_at,
         })

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{staying, verifiers::assert_verified};
-use crate::harness::{BagSpec, World, eventually};
+use crate::harness::{Bag, BagSpec, Events, World, eventually};
 
 const AUDITED: &str =
     "SELECT COUNT(*) FROM audit WHERE activity_id = ID AND action = 'proof.publish'";
@@ -50,6 +50,17 @@ async fn others_publish_what_died_at(step: &str) {
         let other = world.api(&others[1]).await;
         assert_eq!(other.proof(bag).await, proof, "both show the same");
     }
+    assert_told_once(&world, &bags, &mut published).await;
+
+    amqp.close().await;
+    for other in others {
+        other.stop().await;
+    }
+    world.end().await;
+}
+
+/// Each proof was told, and every repeat is the same.
+async fn assert_told_once(world: &World, bags: &[Bag], published: &mut Events) {
     // What the victim had claimed of the outbox has to wait; the proofs are not among it.
     eventually("the proofs to be told", async || {
         const OWED: &str = "SELECT COUNT(*) FROM outbox WHERE dedupe_key LIKE 'event:proof:%'";
@@ -60,7 +71,7 @@ async fn others_publish_what_died_at(step: &str) {
     })
     .await;
     let told = published.until_quiet().await;
-    for bag in &bags {
+    for bag in bags {
         let id = bag.id.to_string();
         let mut of_bag = told
             .iter()
@@ -68,12 +79,6 @@ async fn others_publish_what_died_at(step: &str) {
         let first = of_bag.next().expect("it was told");
         assert!(of_bag.all(|repeat| repeat == first), "{told:?}");
     }
-
-    amqp.close().await;
-    for other in others {
-        other.stop().await;
-    }
-    world.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

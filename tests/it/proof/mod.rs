@@ -1,6 +1,7 @@
 //! Proofs: what is published after a draw, and what two verifiers that share no code say of it.
 
 mod erasing;
+mod example;
 mod missed;
 mod pending;
 mod sizes;
