@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    infra::mysql::sql,
+    infra::mysql::{in_list, sql},
     kernel::{ActivityId, Timestamp, UserId, to_millis},
 };
 
@@ -44,10 +44,15 @@ impl Actor {
         }
     }
 
-    /// What this actor did to an activity.
-    pub fn did(&self, action: &'static str, id: ActivityId, detail: Option<Value>) -> AuditEntry {
+    /// What this actor did, to an activity if one is named.
+    pub fn did(
+        &self,
+        action: &'static str,
+        id: impl Into<Option<ActivityId>>,
+        detail: Option<Value>,
+    ) -> AuditEntry {
         AuditEntry {
-            activity_id: Some(id),
+            activity_id: id.into(),
             actor: self.name.clone(),
             action,
             detail,
@@ -116,6 +121,11 @@ impl From<Row> for AuditRecord {
     }
 }
 
+#[derive(FromQueryResult)]
+struct IdRow {
+    id: u64,
+}
+
 /// An activity's entries, oldest first, after the one with the id `after`.
 pub(super) async fn list(
     conn: &impl ConnectionTrait,
@@ -131,4 +141,67 @@ pub(super) async fn list(
     .all(conn)
     .await?;
     Ok(rows.into_iter().map(AuditRecord::from).collect())
+}
+
+/// Removes up to `limit` entries that are older than `days`, and tells how many. Those of an activity
+/// stay as long as it runs, and then for as many days after its draw, its cancellation or, when it
+/// never ran, its last change.
+pub async fn forget(conn: &impl ConnectionTrait, days: u32, limit: u64) -> Result<u64, DbErr> {
+    let old = IdRow::find_by_statement(sql(
+        "SELECT audit.id FROM audit LEFT JOIN activity ON activity.id = audit.activity_id \
+         WHERE audit.created_at < NOW(3) - INTERVAL ? DAY AND (activity.id IS NULL \
+         OR (activity.status NOT IN ('open', 'drawing') \
+         AND COALESCE(activity.over_at, activity.updated_at) < NOW(3) - INTERVAL ? DAY)) \
+         ORDER BY audit.created_at LIMIT ?",
+        [days.into(), days.into(), limit.into()],
+    ))
+    .all(conn)
+    .await?;
+    if old.is_empty() {
+        return Ok(0);
+    }
+    let ids: Vec<u64> = old.into_iter().map(|row| row.id).collect();
+    let mut values = Vec::new();
+    let list = in_list(&ids, &mut values);
+    let deleted = conn
+        .execute_raw(sql(format!("DELETE FROM audit WHERE id IN {list}"), values))
+        .await?;
+    Ok(deleted.rows_affected())
+}
+
+/// Something that a user did, for an export.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ActorRecord {
+    pub activity_id: Option<ActivityId>,
+    #[serde(flatten)]
+    pub record: AuditRecord,
+}
+
+#[derive(FromQueryResult)]
+struct ActivityIdRow {
+    activity_id: Option<ActivityId>,
+}
+
+/// Everything that a user did, oldest first.
+pub async fn list_of_user(
+    conn: &impl ConnectionTrait,
+    user_id: UserId,
+) -> Result<Vec<ActorRecord>, DbErr> {
+    let actor = Actor::user(user_id, "").name;
+    let rows = conn
+        .query_all_raw(sql(
+            "SELECT id, activity_id, actor, action, detail, request_id, created_at FROM audit \
+             WHERE actor = ? ORDER BY id",
+            [actor.into()],
+        ))
+        .await?;
+    rows.iter()
+        .map(|row| {
+            Ok(ActorRecord {
+                activity_id: ActivityIdRow::from_query_result(row, "")?.activity_id,
+                record: Row::from_query_result(row, "")?.into(),
+            })
+        })
+        .collect()
 }

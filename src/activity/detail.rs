@@ -44,6 +44,20 @@ pub struct ActivityDetail {
     pub cutoff_score: Option<f64>,
     #[serde(default, with = "to_millis::option")]
     pub proof_published_at: Option<Timestamp>,
+    /// Since when nothing is told of its participants any more.
+    #[serde(
+        default,
+        with = "to_millis::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub participants_removed_at: Option<Timestamp>,
+    /// Since when nothing is told of its results any more.
+    #[serde(
+        default,
+        with = "to_millis::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub wins_removed_at: Option<Timestamp>,
     /// 0 before the draw.
     pub round: u32,
     pub version: u32,
@@ -109,6 +123,8 @@ impl From<Activity> for ActivityDetail {
             eligible_count: activity.eligible_count,
             cutoff_score: activity.cutoff_score,
             proof_published_at: activity.proof_published_at,
+            participants_removed_at: activity.participants_removed_at,
+            wins_removed_at: activity.wins_removed_at,
             round: activity.round,
             version: activity.version,
             created_at: activity.created_at,

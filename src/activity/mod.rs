@@ -19,6 +19,7 @@ mod model;
 mod opening;
 mod prizes;
 pub mod publication;
+pub mod removal;
 mod room_list;
 mod row;
 mod rules;
@@ -29,11 +30,12 @@ mod stock;
 mod store;
 
 pub use audit::{Actor, AuditEntry, AuditRecord};
+pub use check::reason as check_reason;
 pub use detail::ActivityDetail;
 pub use error::ActivityError;
 pub use events::PROJECTION;
 pub use form::{ActivityForm, LibraryPrizeForm};
-pub use http::{CountParticipants, in_own_room, routes};
+pub use http::{CountParticipants, actor, in_own_room, routes};
 pub use library::LibraryPrize;
 pub use model::{Activity, ActivityPrize, PresenceRule, PrizeKind, Seed, ShardBy, Task};
 pub use publication::LeafKey;
@@ -42,8 +44,8 @@ pub use service::{ActivityDeps, ActivityService, DetailProjection};
 pub use status::{IllegalTransition, Status, Transition};
 pub use stock::{settle_stock, take_back_stock};
 pub use store::{
-    ActivityFilter, find, find_for_update, list_ids_in_stream, list_ids_running_in, list_open_ids,
-    lock_shared,
+    ActivityFilter, find, find_for_update, list_ids, list_ids_hosted_by, list_ids_in_stream,
+    list_ids_running_in, list_open_ids, list_recent, lock_shared,
 };
 
 #[cfg(test)]

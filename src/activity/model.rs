@@ -55,6 +55,10 @@ pub struct Activity {
     pub cutoff_score: Option<f64>,
     /// When the proof was published; from then on the seed is public.
     pub proof_published_at: Option<Timestamp>,
+    /// Since when its participants are past their life, so that nothing is told of them any more.
+    pub participants_removed_at: Option<Timestamp>,
+    /// The same for its win records.
+    pub wins_removed_at: Option<Timestamp>,
     /// 0 before the draw, 1 for the draw, one more for each redraw.
     pub round: u32,
     /// One more with every change of the row.

@@ -11,7 +11,8 @@ use crate::kernel::{ActivityId, PrizeId, RoomId, Timestamp, UserId};
 pub(super) const COLUMNS: &str = "id, room_id, host_id, title, conditions, winner_count, tasks, \
      presence_rule, one_entry_per_device, shard_by, cooldown_secs, trim_after, trim_floor, status, \
      countdown_secs, start_at, draw_at, drawn_at, status_reason, seed, commitment, rules, \
-     joined_count, eligible_count, cutoff_score, proof_published_at, round, version, created_at";
+     joined_count, eligible_count, cutoff_score, proof_published_at, \
+     participants_removed_at, wins_removed_at, round, version, created_at";
 
 // No Debug: it holds the seed.
 #[derive(FromQueryResult)]
@@ -42,6 +43,8 @@ pub(super) struct ActivityRow {
     eligible_count: Option<u64>,
     cutoff_score: Option<f64>,
     proof_published_at: Option<Timestamp>,
+    participants_removed_at: Option<Timestamp>,
+    wins_removed_at: Option<Timestamp>,
     round: u32,
     version: u32,
     created_at: Timestamp,
@@ -104,6 +107,8 @@ impl ActivityRow {
             eligible_count: self.eligible_count,
             cutoff_score: self.cutoff_score,
             proof_published_at: self.proof_published_at,
+            participants_removed_at: self.participants_removed_at,
+            wins_removed_at: self.wins_removed_at,
             round: self.round,
             version: self.version,
             created_at: self.created_at,

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     infra::mysql::{placeholders, sql},
-    kernel::{ActivityId, RoomId, Timestamp},
+    kernel::{ActivityId, RoomId, Timestamp, UserId},
 };
 
 async fn select(
@@ -217,4 +217,49 @@ pub(super) async fn list_to_arm(
     .all(conn)
     .await?;
     Ok(rows.into_iter().map(|row| row.id).collect())
+}
+
+/// Activities with ids above `after`, in their order, whatever their state.
+pub async fn list_ids(
+    conn: &impl ConnectionTrait,
+    after: ActivityId,
+    limit: u64,
+) -> Result<Vec<ActivityId>, DbErr> {
+    let rows = IdRow::find_by_statement(sql(
+        "SELECT id FROM activity WHERE id > ? ORDER BY id LIMIT ?",
+        [after.into(), limit.into()],
+    ))
+    .all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| row.id).collect())
+}
+
+/// The activities of which a user is the host. Reads them all: for commands, not for calls.
+pub async fn list_ids_hosted_by(
+    conn: &impl ConnectionTrait,
+    host_id: UserId,
+) -> Result<Vec<ActivityId>, DbErr> {
+    let rows = IdRow::find_by_statement(sql(
+        "SELECT id FROM activity WHERE host_id = ? ORDER BY id",
+        [host_id.into()],
+    ))
+    .all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| row.id).collect())
+}
+
+/// Activities that were over within the last days, with ids above `after`, in their order.
+pub async fn list_recent(
+    conn: &impl ConnectionTrait,
+    after: ActivityId,
+    days: u32,
+    limit: u64,
+) -> Result<Vec<Activity>, DbErr> {
+    select(
+        conn,
+        "participants_removed_at IS NULL AND over_at > NOW(3) - INTERVAL ? DAY AND id > ? \
+         ORDER BY id LIMIT ?",
+        vec![days.into(), after.into(), limit.into()],
+    )
+    .await
 }

@@ -119,6 +119,8 @@ fn an_activity() -> Activity {
         eligible_count: None,
         cutoff_score: None,
         proof_published_at: None,
+        participants_removed_at: None,
+        wins_removed_at: None,
         round: 0,
         version: 1,
         created_at: now(),

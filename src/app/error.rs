@@ -4,7 +4,12 @@ use std::{io, net::SocketAddr};
 
 use sea_orm::DbErr;
 
-use crate::{http::AuthError, infra::mysql::MigrateError};
+use crate::{
+    candidate::CandidateError,
+    http::AuthError,
+    infra::{broker::BrokerError, mysql::MigrateError},
+    kernel::{ActivityId, UserId},
+};
 
 /// Why a command of the process failed.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +54,42 @@ pub enum AppError {
     #[error("the time to stop ran out before all work in hand was finished")]
     StoppedInTheMiddle,
 
+    #[error("{server} does not answer, not even within {patience_secs} s")]
+    Away {
+        server: &'static str,
+        patience_secs: u64,
+    },
+
+    #[error("another process is rebuilding the pool of activity {0} now")]
+    RebuildUnderWay(ActivityId),
+
+    #[error(transparent)]
+    Candidate(#[from] CandidateError),
+
+    #[error("cannot look at the dead letters")]
+    DeadLetters(#[from] BrokerError),
+
+    #[error("cannot read or erase a user's data in MySQL")]
+    UserData(#[source] DbErr),
+
+    #[error("cannot erase a user's data in Redis; run it again")]
+    UserInRedis(#[source] fred::error::Error),
+
+    #[error(
+        "user {user_id} takes part in activities that run or whose proof is not published yet: {}; \
+         erase the user once that is over",
+        listed(.activities)
+    )]
+    UserNeeded {
+        user_id: UserId,
+        activities: Vec<ActivityId>,
+    },
+
     #[error("the demo failed: {0}")]
     Demo(String),
+}
+
+fn listed(ids: &[ActivityId]) -> String {
+    let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    ids.join(", ")
 }

@@ -1,16 +1,20 @@
 //! Wiring: turns settings into a running process. The only module that sees all the others.
 
+mod admin;
 mod connections;
 mod demo;
 mod error;
 mod server;
 mod services;
 mod startup;
+mod user_data;
 mod watch;
 mod workers;
 
+pub use admin::{dead_letters, rebuild, replay_dead};
 pub use demo::demo;
 pub use error::AppError;
+pub use user_data::{Erased, UserData, erase_user, export_user};
 
 use std::{
     sync::Arc,

@@ -9,7 +9,9 @@ use tokio::sync::Semaphore;
 use super::connections::Connections;
 use crate::{
     activity::{self, ActivityDeps, ActivityService, CountParticipants, DetailProjection},
-    candidate::{self, CandidateDeps, CandidateService, CountProjection, Ingress, IngressDeps},
+    candidate::{
+        self, CandidateDeps, CandidateService, CountProjection, DenyService, Ingress, IngressDeps,
+    },
     draw::{self, DrawDeps, DrawService, ProofDeps, ProofService},
     infra::{idempotency::Answers, outbox::Relay},
     join::{self, JoinDeps, JoinService, JoinTasks},
@@ -31,6 +33,7 @@ pub(super) struct Services {
     pub(super) answers: Answers,
     joins: JoinService,
     winners: WinnerService,
+    denials: DenyService,
     proofs: ProofService,
     /// Taken when the workers start.
     join_tasks: Arc<Mutex<Option<JoinTasks>>>,
@@ -79,6 +82,7 @@ impl Services {
                 winners: winners.clone(),
                 mysql_reads,
             }),
+            denials: DenyService::new(connections.db.clone()),
             winners,
             joins,
             join_tasks: Arc::new(Mutex::new(Some(join_tasks))),
@@ -98,11 +102,13 @@ impl Services {
             .app_data(Data::new(self.joins.clone()))
             .app_data(Data::new(self.winners.clone()))
             .app_data(Data::new(self.draws.clone()))
+            .app_data(Data::new(self.denials.clone()))
             .app_data(Data::new(self.proofs.clone()))
             .app_data(Data::new(self.answers.clone()))
             .configure(activity::routes)
             .configure(candidate::event_routes)
             .configure(candidate::stats_routes)
+            .configure(candidate::deny_routes)
             .configure(join::routes)
             .configure(winners::routes)
             .configure(draw::routes);
@@ -131,7 +137,7 @@ fn activity_service(
     })
 }
 
-fn candidate_service(
+pub(super) fn candidate_service(
     settings: &Settings,
     connections: &Connections,
     mysql_reads: Arc<Semaphore>,

@@ -11,7 +11,7 @@ use crate::{
     infra::{broker::Queue, outbox::Relay},
     kernel::Supervisor,
     settings::Settings,
-    sweeper::{Sweeper, SweeperDeps, steps},
+    sweeper::{Retention, Sweeper, SweeperDeps, steps},
     telemetry::metrics,
 };
 
@@ -59,7 +59,10 @@ pub(super) fn spawn(
         async move { notifications.run(stop).await }
     });
     if settings.sweeper.enabled {
-        let sweeper = Sweeper::new(steps(&sweeper_deps(services)), &settings.sweeper);
+        let sweeper = Sweeper::new(
+            steps(&sweeper_deps(settings, connections, services)),
+            &settings.sweeper,
+        );
         let stop = stop.clone();
         workers.spawn("sweeper", async move { sweeper.run(stop).await });
     }
@@ -91,12 +94,21 @@ pub(super) fn spawn_relay(services: &Services, relaying: &Supervisor) {
     relaying.spawn("outbox relay", async move { relay.run(stop).await });
 }
 
-fn sweeper_deps(services: &Services) -> SweeperDeps {
+fn sweeper_deps(
+    settings: &Settings,
+    connections: &Connections,
+    services: &Services,
+) -> SweeperDeps {
     SweeperDeps {
         activities: services.activities.clone(),
         candidates: services.candidates.clone(),
         draws: services.draws.clone(),
         answers: services.answers.clone(),
+        retention: Retention {
+            db: connections.db.clone(),
+            outbox: connections.outbox.clone(),
+            settings: settings.retention.clone(),
+        },
     }
 }
 

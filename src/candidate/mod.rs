@@ -2,11 +2,14 @@
 //! in Redis that repeats what `MySQL` decided.
 
 mod admission;
+mod claim;
 mod consumer;
 mod count_projection;
+mod deny;
 pub mod entries;
 mod error;
 mod exact;
+mod forget;
 mod holding;
 mod ingress;
 mod message;
@@ -23,11 +26,14 @@ mod selection;
 mod service;
 mod stats;
 mod store;
+mod user_data;
 
 pub use consumer::StreamConsumer;
 pub use count_projection::CountProjection;
+pub use deny::{DenyService, routes as deny_routes};
 pub use error::CandidateError;
 pub use exact::lock_eligible;
+pub use forget::forget_participants;
 pub use ingress::{
     Feed, Ingress, IngressConsumer, IngressDeps, IngressError, routes as event_routes,
 };
@@ -45,6 +51,7 @@ pub use score::{Score, Standing};
 pub use selection::BestOf;
 pub use service::{CandidateDeps, CandidateService, Selection, SelectionPath};
 pub use stats::{RejectedCounts, Split, Stats, routes as stats_routes};
-pub use store::{PoolCount, forget_barriers};
+pub use store::{PoolCount, RemovedRows, forget_barriers};
+pub use user_data::{Erasure, ParticipantData, erase_user, needs_participants};
 
 use admission::{SettledActivity, SettledUser};

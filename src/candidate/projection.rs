@@ -37,6 +37,9 @@ pub(super) struct Scripts {
     project: LuaScript,
     reset: LuaScript,
     state: LuaScript,
+    pub(super) forget: LuaScript,
+    pub(super) renew_claim: LuaScript,
+    pub(super) release_claim: LuaScript,
     pub(super) select: LuaScript,
     pub(super) count: LuaScript,
 }
@@ -47,6 +50,9 @@ impl Scripts {
             project: LuaScript::new(include_str!("project.lua")),
             reset: LuaScript::new(include_str!("reset.lua")),
             state: LuaScript::new(include_str!("state.lua")),
+            forget: LuaScript::new(include_str!("forget.lua")),
+            renew_claim: LuaScript::new(include_str!("renew_claim.lua")),
+            release_claim: LuaScript::new(include_str!("release_claim.lua")),
             select: LuaScript::new(include_str!("select.lua")),
             count: LuaScript::new(include_str!("count.lua")),
         }

@@ -9,12 +9,12 @@ use std::{
 use fred::{
     error::Error as RedisError,
     interfaces::{HashesInterface, KeysInterface, SortedSetsInterface},
-    types::{Expiration, SetOptions},
 };
 use parking_lot::Mutex;
 
 use super::{
     CandidateError, CandidateService, PoolCount, Rules, SettledActivity, SettledUser,
+    claim::RebuildClaim,
     projection::{COUNT_PARTS, pool_lapses_at},
     store::{self, PageOf},
 };
@@ -29,9 +29,6 @@ const PAGE: u64 = 1_000;
 
 /// How old a look at the counts must be before Redis has to have caught up with it.
 const GRACE: Duration = Duration::from_secs(5);
-
-/// How long one process keeps the others from rebuilding the same pool, renewed with each page.
-const CLAIM_MS: i64 = 10_000;
 
 /// What `MySQL` had counted at some moment, for the next look to compare Redis with.
 #[derive(Debug)]
@@ -63,44 +60,19 @@ impl CandidateService {
     ) -> Result<Option<u64>, CandidateError> {
         let id = activity.id;
         let claim_failed = CandidateError::redis("claim the rebuild", id);
-        if !self.claim_rebuild(id).await.map_err(claim_failed)? {
+        let Some(claim) = self.claim_rebuild(id).await.map_err(claim_failed)? else {
             return Ok(None);
-        }
-        let rebuilt = self.refill_shards(activity, shards).await;
-        // A claim that cannot be given back lapses.
-        drop(self.redis().del::<(), _>(self.rebuild_claim(id)).await);
+        };
+        let rebuilt = self.refill_shards(activity, shards, &claim).await;
+        self.release_rebuild(claim).await;
         rebuilt.map(Some)
-    }
-
-    fn rebuild_claim(&self, id: ActivityId) -> String {
-        let keys = self.redis().keys();
-        keys.mutex(&keys.candidate(id, Shard::of(0)))
-    }
-
-    async fn claim_rebuild(&self, id: ActivityId) -> Result<bool, RedisError> {
-        let life = Some(Expiration::PX(CLAIM_MS));
-        let answer: Option<String> = self
-            .redis()
-            .set(
-                self.rebuild_claim(id),
-                "1",
-                life,
-                Some(SetOptions::NX),
-                false,
-            )
-            .await?;
-        Ok(answer.is_some())
-    }
-
-    async fn renew_rebuild_claim(&self, id: ActivityId) -> Result<(), RedisError> {
-        let key = self.rebuild_claim(id);
-        self.redis().pexpire(key, CLAIM_MS, None).await
     }
 
     async fn refill_shards(
         &self,
         activity: &Activity,
         shards: &BTreeSet<Shard>,
+        claim: &RebuildClaim,
     ) -> Result<u64, CandidateError> {
         let id = activity.id;
         // What is emptied first and read afterwards misses nothing: a join that is committed
@@ -134,7 +106,7 @@ impl CandidateService {
             self.project_activity(&settled)
                 .await
                 .map_err(CandidateError::redis("fill the pool", id))?;
-            self.renew_rebuild_claim(id)
+            self.renew_rebuild(claim)
                 .await
                 .map_err(CandidateError::redis("renew the claim to the rebuild", id))?;
         }

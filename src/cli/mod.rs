@@ -1,7 +1,9 @@
 //! The command line: others script against it.
 
+mod dead;
 mod report;
 mod token;
+mod user;
 mod verify;
 
 use std::{
@@ -14,12 +16,15 @@ use clap::{Parser, Subcommand};
 use luckybag::{
     app::{self, AppError},
     http::AuthError,
+    kernel::ActivityId,
     settings::{Settings, SettingsError},
     telemetry::{self, TelemetryError},
 };
 
+use dead::DeadCommand;
 pub(crate) use report::report;
 pub(crate) use token::TokenArgs;
+use user::UserCommand;
 pub(crate) use verify::{VerifyArgs, VerifyError};
 
 /// Giveaways for live rooms.
@@ -40,6 +45,17 @@ enum Command {
     Token(TokenArgs),
     /// Check the configuration and print it with secrets masked.
     CheckConfig,
+    /// Fill the pool of an activity in Redis from MySQL.
+    Rebuild {
+        /// The activity's id.
+        activity: ActivityId,
+    },
+    /// Look at what could not be handled, or send it again.
+    #[command(subcommand)]
+    Dead(DeadCommand),
+    /// Show or erase what is stored about one user.
+    #[command(subcommand)]
+    User(UserCommand),
     /// Check the proof of a result, offline.
     Verify(VerifyArgs),
     /// Play one giveaway against a running service.
@@ -71,6 +87,9 @@ pub(crate) enum CliError {
     #[error("cannot write to standard output")]
     Output(#[from] io::Error),
 
+    #[error("cannot write JSON")]
+    Json(#[from] serde_json::Error),
+
     #[error(transparent)]
     App(#[from] AppError),
 }
@@ -92,7 +111,9 @@ impl CliError {
                 | AppError::MySqlUrl(_)
                 | AppError::RedisUrl(_),
             ) => ExitCode::from(2),
-            Self::Token(_) | Self::Verify(_) | Self::Output(_) | Self::App(_) => ExitCode::FAILURE,
+            Self::Token(_) | Self::Verify(_) | Self::Output(_) | Self::Json(_) | Self::App(_) => {
+                ExitCode::FAILURE
+            }
         }
     }
 }
@@ -117,6 +138,14 @@ impl Cli {
                 telemetry::init(&settings.log)?;
                 Ok(app::migrate(settings).await?)
             }
+            Command::Rebuild { activity } => {
+                telemetry::init(&settings.log)?;
+                let count = app::rebuild(settings, activity).await?;
+                let done = format!("rebuilt: {count} participations of activity {activity}");
+                Ok(print(&done)?)
+            }
+            Command::Dead(command) => Ok(print(&command.run(settings).await?)?),
+            Command::User(command) => Ok(print(&command.run(settings).await?)?),
             Command::Demo(args) => {
                 telemetry::init(&settings.log)?;
                 Ok(app::demo(settings, &args.url).await?)

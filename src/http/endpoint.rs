@@ -59,6 +59,26 @@ impl Endpoint {
         self.route(Method::PATCH, web::patch().to(handler))
     }
 
+    #[must_use]
+    pub fn put<F, Args>(self, handler: F) -> Self
+    where
+        F: Handler<Args>,
+        Args: FromRequest + 'static,
+        F::Output: Responder + 'static,
+    {
+        self.route(Method::PUT, web::put().to(handler))
+    }
+
+    #[must_use]
+    pub fn delete<F, Args>(self, handler: F) -> Self
+    where
+        F: Handler<Args>,
+        Args: FromRequest + 'static,
+        F::Output: Responder + 'static,
+    {
+        self.route(Method::DELETE, web::delete().to(handler))
+    }
+
     fn route(mut self, method: Method, route: Route) -> Self {
         self.methods.push(method);
         self.resource = self.resource.route(route);

@@ -17,6 +17,9 @@ pub enum JoinError {
     #[error("activity {0} takes no more joins")]
     Closed(ActivityId),
 
+    #[error("the participants of activity {0} were removed at the end of their life")]
+    Expired(ActivityId),
+
     #[error("the join has faults")]
     Invalid(FieldErrors),
 
@@ -55,6 +58,7 @@ impl JoinError {
             Self::NotFound(_) => "notFound",
             Self::NotOpen(_) => "notOpen",
             Self::Closed(_) => "closed",
+            Self::Expired(_) => "expired",
             Self::Invalid(_) => "invalid",
             Self::QueueFull => "queueFull",
             Self::ClockUncertain => "clockUncertain",

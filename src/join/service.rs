@@ -194,6 +194,10 @@ impl JoinService {
         if !detail.is_public() {
             return Err(JoinError::NotFound(activity_id));
         }
+        // Whose participation is gone may well have had one.
+        if detail.participants_removed_at.is_some() {
+            return Err(JoinError::Expired(activity_id));
+        }
         let redis = &self.0.redis;
         // The mark first: it may go as soon as the participation is there.
         let is_marked = marks::is_marked(redis, &self.0.unset_marks, activity_id, user_id).await;

@@ -13,7 +13,8 @@ pub use proxies::ProxyRange;
 pub use sections::{
     ActivitySettings, AuthSettings, CandidateSettings, DrawSettings, JoinSettings, LimitsSettings,
     LogFormat, LogSettings, MysqlSettings, NotificationsSettings, PresenceSettings,
-    RabbitmqSettings, RedisSettings, ServerSettings, Settings, StreamSettings, SweeperSettings,
+    RabbitmqSettings, RedisSettings, RetentionSettings, ServerSettings, Settings, StreamSettings,
+    SweeperSettings,
 };
 pub use units::{Millis, Secs};
 

@@ -34,6 +34,7 @@ pub struct Settings {
     pub candidate: CandidateSettings,
     pub draw: DrawSettings,
     pub sweeper: SweeperSettings,
+    pub retention: RetentionSettings,
     pub notifications: NotificationsSettings,
     pub limits: LimitsSettings,
 }
@@ -50,8 +51,8 @@ pub struct ServerSettings {
     pub workers: usize,
     pub shutdown_grace_secs: Secs,
     pub join_body_limit_bytes: NonZeroUsize,
-    pub batch_body_limit_bytes: NonZeroUsize,
     pub body_limit_bytes: NonZeroUsize,
+    pub batch_body_limit_bytes: NonZeroUsize,
     pub client_header_timeout_ms: Millis,
     pub client_body_timeout_ms: Millis,
     pub keep_alive_secs: Secs,
@@ -202,6 +203,15 @@ pub struct DrawSettings {
 pub struct SweeperSettings {
     pub enabled: bool,
     pub interval_ms: Millis,
+}
+
+/// How long what is stored about people is kept, in days; 0 keeps it for ever.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct RetentionSettings {
+    pub participations_days: u32,
+    pub win_records_days: u32,
+    pub audit_days: u32,
 }
 
 /// Telling people about results.

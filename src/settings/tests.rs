@@ -223,3 +223,33 @@ fn the_masked_configuration_is_complete_readable_and_without_secrets() {
         .unwrap();
     assert_eq!(again.get_string("namespace").unwrap(), "lb");
 }
+
+#[test]
+fn data_is_kept_for_ever_or_at_least_as_long_as_something_needs_it() {
+    let participations = "LUCKYBAG__RETENTION__PARTICIPATIONS_DAYS";
+    let wins = "LUCKYBAG__RETENTION__WIN_RECORDS_DAYS";
+    let cooldown = "LUCKYBAG__CANDIDATE__COOLDOWN_SECS";
+
+    for good in [
+        &[(participations, "0"), (wins, "0"), (cooldown, "4294967295")][..],
+        &[(participations, "8"), (wins, "31")],
+        &[(wins, "365"), (cooldown, "31536000")],
+        &[(wins, "4294967295")],
+    ] {
+        load(good).expect("valid");
+    }
+    for (bad, key) in [
+        (
+            &[(participations, "7")][..],
+            "retention.participations_days",
+        ),
+        (&[(wins, "30")], "retention.win_records_days"),
+        (
+            &[(wins, "365"), (cooldown, "31536001")],
+            "retention.win_records_days",
+        ),
+    ] {
+        let fault = load(bad).expect_err(key);
+        assert!(fault.contains(key), "{fault}");
+    }
+}

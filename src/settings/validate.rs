@@ -62,6 +62,11 @@ pub(super) fn faults(settings: &Settings) -> Vec<String> {
         mysql_concurrency(settings),
         rate("limits.user_per_second", settings.limits.user_per_second),
         rate("limits.ip_per_second", settings.limits.ip_per_second),
+        participations_life(settings.retention.participations_days),
+        win_records_life(
+            settings.retention.win_records_days,
+            settings.candidate.cooldown_secs,
+        ),
     ];
     checks.into_iter().filter_map(Result::err).collect()
 }
@@ -231,5 +236,29 @@ fn rate(key: &str, per_second: u32) -> Check {
     check(
         || per_second <= HIGHEST_RATE,
         format!("`{key}` is at most {HIGHEST_RATE}; 0 is no limit"),
+    )
+}
+
+/// Shortest life of participations: the pool in Redis lives for 7 days after the draw.
+const SHORTEST_LIFE_DAYS: u32 = 8;
+
+fn participations_life(days: u32) -> Check {
+    check(
+        || days == 0 || days >= SHORTEST_LIFE_DAYS,
+        "`retention.participations_days` is 0 or at least 8",
+    )
+}
+
+/// Longest cool-down that an activity may ask for.
+const LONGEST_COOLDOWN_DAYS: u32 = 30;
+
+fn win_records_life(days: u32, cooldown_secs: u32) -> Check {
+    let day_secs = 24 * 60 * 60;
+    check(
+        || {
+            days == 0
+                || (days > LONGEST_COOLDOWN_DAYS && days.saturating_mul(day_secs) >= cooldown_secs)
+        },
+        "`retention.win_records_days` is 0 or at least 31 and as long as `candidate.cooldown_secs`",
     )
 }

@@ -1,6 +1,7 @@
 //! Finds what a lost message or a crash left undone, and does it. It only ever looks at the state
 //! of things, so it does the same after a restart.
 
+mod retention;
 mod steps;
 
 use std::{error::Error, time::Duration};
@@ -11,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{infra::mysql::within_limit, settings::SweeperSettings, telemetry::metrics};
 
+pub use retention::Retention;
 pub use steps::{SweeperDeps, steps};
 
 /// Why a step failed; the next sweep is its retry.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Step, StepError};
+use super::{Retention, Step, StepError};
 use crate::{
     activity::ActivityService, candidate::CandidateService, draw::DrawService,
     infra::idempotency::Answers,
@@ -15,6 +15,7 @@ pub struct SweeperDeps {
     pub candidates: CandidateService,
     pub draws: DrawService,
     pub answers: Answers,
+    pub retention: Retention,
 }
 
 /// Draws that one sweep begins at most.
@@ -33,6 +34,7 @@ pub fn steps(deps: &SweeperDeps) -> Vec<Step> {
         candidates,
         draws,
         answers,
+        retention,
     } = deps;
     vec![
         step("due_draws", draws, |draws| async move {
@@ -62,6 +64,11 @@ pub fn steps(deps: &SweeperDeps) -> Vec<Step> {
             answers.forget_old().await
         })
         .every(60),
+        step("retention", retention, |retention| async move {
+            retention.remove_expired().await
+        })
+        .every(10)
+        .long(),
     ]
 }
 

@@ -40,6 +40,7 @@ const OUTBOX_AGE: &str = "luckybag_outbox_age_seconds";
 const OUTBOX_DONE: &str = "luckybag_outbox_done_total";
 const NOTIFICATIONS: &str = "luckybag_notifications_total";
 const SWEEPER_REPAIRS: &str = "luckybag_sweeper_repairs_total";
+const ROWS_EXPIRED: &str = "luckybag_rows_expired_total";
 const DEAD_LETTERED: &str = "luckybag_dead_lettered_total";
 const DB_RETRIES: &str = "luckybag_db_retries_total";
 const RECONNECTS: &str = "luckybag_reconnects_total";
@@ -214,6 +215,10 @@ fn describe_draws() {
     describe_counter!(
         SWEEPER_REPAIRS,
         "What the sweeper found undone and did, by task"
+    );
+    describe_counter!(
+        ROWS_EXPIRED,
+        "Rows removed at the end of their life, by table"
     );
 }
 
@@ -402,6 +407,11 @@ pub fn notifications_sent(event: &'static str, count: u64) {
 /// Counts what the sweeper found undone and did.
 pub fn sweeper_repaired(task: &'static str, count: u64) {
     counter!(SWEEPER_REPAIRS, "task" => task).increment(count);
+}
+
+/// Counts rows that were removed at the end of their life.
+pub fn rows_expired(table: &'static str, count: u64) {
+    counter!(ROWS_EXPIRED, "table" => table).increment(count);
 }
 
 /// Counts one message that could not be handled.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use actix_web::http::StatusCode;
 use sea_orm::DbErr;
 
 use crate::{activity::ActivityError, http::Problem, infra::mysql, kernel::ActivityId};
@@ -11,6 +12,9 @@ use crate::{activity::ActivityError, http::Problem, infra::mysql, kernel::Activi
 pub enum WinnerError {
     #[error(transparent)]
     Activity(#[from] ActivityError),
+
+    #[error("the results of activity {0} were removed at the end of their life")]
+    Expired(ActivityId),
 
     #[error("cannot {action} of activity {id} in MySQL")]
     Database {
@@ -36,6 +40,9 @@ impl From<WinnerError> for Problem {
     fn from(error: WinnerError) -> Self {
         match error {
             WinnerError::Activity(error) => error.into(),
+            WinnerError::Expired(_) => {
+                Self::new(StatusCode::GONE, "result_expired", error.to_string())
+            }
             WinnerError::Database { ref source, .. } if mysql::is_unavailable(source) => {
                 let detail = "the result cannot be read at the moment";
                 Self::unavailable("unavailable", detail, Duration::from_secs(1)).with_cause(error)

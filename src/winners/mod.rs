@@ -12,6 +12,7 @@ mod projection;
 mod result;
 mod service;
 mod store;
+mod user_data;
 
 pub use changes::{Revocation, list_fulfilments, revoke};
 pub use error::WinnerError;
@@ -22,4 +23,5 @@ pub use model::{WinRecord, WinStatus};
 pub use projection::WinnerProjection;
 pub use result::{ResultKind, UserResult, Win, WonPrize};
 pub use service::{WinnerDeps, WinnerService};
-pub use store::{list_all, list_of_round, list_winners_between, record, won_since};
+pub use store::{forget, list_all, list_of_round, list_winners_between, record, won_since};
+pub use user_data::{StoredWin, list_of_user};

@@ -127,6 +127,21 @@ pub async fn mark_done(conn: &impl ConnectionTrait, part: &TellingPart) -> Resul
     .map(|_| ())
 }
 
+/// Removes how far the results of an activity were told, which nobody will be told any more.
+pub async fn forget(
+    tx: &impl ConnectionTrait,
+    id: ActivityId,
+) -> Result<Option<(&'static str, u64)>, DbErr> {
+    let deleted = tx
+        .execute_raw(sql(
+            "DELETE FROM notify_progress WHERE activity_id = ?",
+            [id.into()],
+        ))
+        .await?;
+    let rows = deleted.rows_affected();
+    Ok((rows > 0).then_some(("notify_progress", rows)))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -102,6 +102,10 @@ impl WinnerService {
 
     /// The list of a drawn activity, with at least the detail's round.
     async fn list_of(&self, detail: &ActivityDetail) -> Result<Arc<WinnerList>, WinnerError> {
+        // Whose records are gone did not lose.
+        if detail.wins_removed_at.is_some() {
+            return Err(WinnerError::Expired(detail.id));
+        }
         let slot = self.slot(detail.id, detail.round).await;
         // Whoever comes first reads; should it be cancelled or fail, the next one does.
         let list = slot

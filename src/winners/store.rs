@@ -144,6 +144,22 @@ pub async fn record(tx: &impl ConnectionTrait, wins: &[WinRecord]) -> Result<(),
     Ok(())
 }
 
+/// Removes up to `limit` win records of an activity, and tells how many; `None` when none is left.
+pub async fn forget(
+    tx: &impl ConnectionTrait,
+    id: ActivityId,
+    limit: u64,
+) -> Result<Option<(&'static str, u64)>, DbErr> {
+    let deleted = tx
+        .execute_raw(sql(
+            "DELETE FROM win_record WHERE activity_id = ? ORDER BY seat, round LIMIT ?",
+            [id.into(), limit.into()],
+        ))
+        .await?;
+    let rows = deleted.rows_affected();
+    Ok((rows > 0).then_some(("win_record", rows)))
+}
+
 #[derive(FromQueryResult)]
 struct RecentWin {
     user_id: UserId,

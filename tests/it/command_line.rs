@@ -65,6 +65,9 @@ fn help_lists_every_command_and_an_unknown_one_is_refused() {
         "migrate",
         "token",
         "check-config",
+        "rebuild",
+        "dead",
+        "user",
         "verify",
         "demo",
     ] {
@@ -83,6 +86,14 @@ fn help_lists_every_command_and_an_unknown_one_is_refused() {
         "serve --dance",
         "serve now",
         "demo --url",
+        "rebuild",
+        "rebuild 007",
+        "dead",
+        "dead list --limit few",
+        "dead replay now",
+        "user",
+        "user export",
+        "user erase 0",
     ] {
         let usage = refused(&run(line, &[KEY]));
         assert!(
@@ -227,11 +238,21 @@ fn a_command_whose_server_is_away_fails_and_says_which() {
     let nobody = free_address();
     let mysql = format!("mysql://root@{nobody}/bag");
 
+    let rabbitmq = format!("amqp://{nobody}/%2f");
+
     let migrate = run("migrate", &[("LUCKYBAG__MYSQL__URL", &mysql)]);
+    let dead = ["list", "replay"].map(|command| {
+        let variables = [("LUCKYBAG__RABBITMQ__URL", rabbitmq.as_str())];
+        run(&format!("dead {command}"), &variables)
+    });
     let demo = run(&format!("demo --url http://{nobody}"), &[KEY]);
 
     assert_eq!(migrate.code, Some(1), "{migrate:?}");
     assert!(migrate.stderr.contains("MySQL"), "{migrate:?}");
+    for dead in dead {
+        assert_eq!(dead.code, Some(1), "{dead:?}");
+        assert!(dead.stderr.contains("broker"), "{dead:?}");
+    }
     assert_eq!(demo.code, Some(1), "{demo:?}");
     assert!(demo.stderr.contains(&nobody.to_string()), "{demo:?}");
 }

@@ -12,11 +12,15 @@ mod broker;
 #[cfg(test)]
 mod command_line;
 #[cfg(test)]
+mod deny;
+#[cfg(test)]
 mod draw;
 #[cfg(test)]
 mod draw_crashes;
 #[cfg(test)]
 mod draws;
+#[cfg(test)]
+mod filters;
 #[cfg(test)]
 mod fulfilment;
 #[cfg(test)]
@@ -50,7 +54,11 @@ mod proxy;
 #[cfg(test)]
 mod redraws;
 #[cfg(test)]
+mod repairs;
+#[cfg(test)]
 mod results;
+#[cfg(test)]
+mod retention;
 #[cfg(test)]
 mod selection;
 #[cfg(test)]
@@ -61,5 +69,7 @@ mod stream;
 mod tokens;
 #[cfg(test)]
 mod tour;
+#[cfg(test)]
+mod user_data;
 #[cfg(test)]
 mod whole;

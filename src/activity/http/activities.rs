@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The caller as the audit names it.
-pub(super) fn actor(user_id: UserId) -> Actor {
+pub fn actor(user_id: UserId) -> Actor {
     let request_id = RequestId::current();
     let request_id = request_id.as_ref().map_or("", RequestId::as_str);
     Actor::user(user_id, request_id)

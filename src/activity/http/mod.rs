@@ -6,7 +6,7 @@ mod prizes;
 mod problem;
 mod view;
 
-pub use activities::in_own_room;
+pub use activities::{actor, in_own_room};
 
 use actix_web::web::ServiceConfig;
 use futures_util::future::BoxFuture;

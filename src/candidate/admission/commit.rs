@@ -12,7 +12,7 @@ use super::{
 use crate::{
     activity::{self, Activity},
     candidate::{
-        CandidateService, PoolCount, UserRows,
+        CandidateService, PoolCount, UserRows, deny,
         store::{self, Lock, ShardKey},
     },
     infra::mysql::{TransactionRetry, within_limit},
@@ -123,7 +123,7 @@ impl CandidateService {
         let counts = store::read_pool_counts(tx, activity.id).await?;
         let joined_count: u64 = counts.values().map(PoolCount::joined).sum();
         Ok(FilterRows {
-            denied: store::list_denied(tx, activity.id, &users).await?,
+            denied: deny::list_denied(tx, activity.id, &users).await?,
             cooling_down: winners::won_since(tx, &accepted, activity.cooldown).await?,
             device_holders: store::list_device_holders_for_update(tx, activity.id, &devices)
                 .await?,

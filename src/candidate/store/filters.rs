@@ -1,6 +1,6 @@
-//! What keeps a join out: the `deny_list` and `device_claim` tables.
+//! The `device_claim` table.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use sea_orm::{ConnectionTrait, DbErr, FromQueryResult};
 
@@ -9,34 +9,6 @@ use crate::{
     infra::mysql::{placeholders, sql},
     kernel::{ActivityId, UserId},
 };
-
-/// The scope of entries that hold for every activity.
-const PLATFORM: u64 = 0;
-
-#[derive(FromQueryResult)]
-struct UserRow {
-    user_id: UserId,
-}
-
-/// Which of the users are on the platform's deny list or the activity's.
-pub(in crate::candidate) async fn list_denied(
-    conn: &impl ConnectionTrait,
-    activity_id: ActivityId,
-    users: &[UserId],
-) -> Result<BTreeSet<UserId>, DbErr> {
-    let mut denied = BTreeSet::new();
-    for chunk in users.chunks(IN_VALUES) {
-        let mut values = vec![PLATFORM.into(), activity_id.into()];
-        let list = in_list(chunk, &mut values);
-        let text =
-            format!("SELECT user_id FROM deny_list WHERE scope IN (?, ?) AND user_id IN {list}");
-        let found = UserRow::find_by_statement(sql(text, values))
-            .all(conn)
-            .await?;
-        denied.extend(found.into_iter().map(|row| row.user_id));
-    }
-    Ok(denied)
-}
 
 /// The one entry of a device and who holds it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, FromQueryResult)]

@@ -1,11 +1,13 @@
 //! The tables that say who may win: `participation`, `presence`, `task_completion`,
-//! `device_claim`, `pool_count`, `stream_barrier`; and reads of `deny_list`. Decides nothing.
+//! `device_claim`, `pool_count`, `stream_barrier`. Decides nothing.
 
 mod barriers;
 mod events;
 mod filters;
+mod forget;
 mod participations;
 mod pool_counts;
+mod user_rows;
 
 use std::collections::BTreeMap;
 
@@ -14,12 +16,17 @@ use sea_orm::{ConnectionTrait, DbErr};
 pub use barriers::forget_barriers;
 pub(super) use barriers::{insert_barriers, list_barriers};
 pub(super) use events::{CompletionRow, PresenceRow, insert_completions, upsert_presence};
-pub(super) use filters::{
-    DeviceClaim, insert_device_claims, list_denied, list_device_holders_for_update,
-};
+pub(super) use filters::{DeviceClaim, insert_device_claims, list_device_holders_for_update};
+pub(super) use forget::forget_rows;
 pub(super) use participations::{bump_revisions, insert_participations, list_page};
 pub use pool_counts::PoolCount;
 pub(super) use pool_counts::{ShardKey, progress, raise_pool_counts, read_pool_counts};
+
+pub use user_rows::RemovedRows;
+pub(super) use user_rows::{
+    StoredClaim, StoredCompletion, StoredParticipation, StoredPresence, delete_rows_of,
+    list_claims_of, list_completions_of, list_participations_of, list_presence_of,
+};
 
 use super::UserRows;
 use crate::{

@@ -20,7 +20,7 @@ use crate::{
         entries::{Entries, EntryReader, OpenEntry, Tree},
     },
     kernel::{ActivityId, UserId},
-    winners::{WinRecord, WinnerList, WinnerService},
+    winners::{WinRecord, WinnerError, WinnerList, WinnerService},
 };
 
 /// What [`ProofService`] stands on.
@@ -128,8 +128,15 @@ impl ProofService {
         &self,
         id: ActivityId,
     ) -> Result<(Arc<ActivityDetail>, Arc<WinnerList>), ProofError> {
-        let (detail, list) = self.winners.list(id).await?;
+        let (detail, list) = match self.winners.list(id).await {
+            Err(WinnerError::Expired(id)) => return Err(ProofError::Expired(id)),
+            listed => listed?,
+        };
         match detail.status {
+            // Also for what is still in memory, or not removed yet.
+            Status::Drawn if detail.participants_removed_at.is_some() => {
+                Err(ProofError::Expired(id))
+            }
             Status::Drawn if detail.proof_published_at.is_some() => Ok((detail, list)),
             Status::Cancelled => Err(ProofError::Cancelled(id)),
             Status::Draft

@@ -55,6 +55,10 @@ impl Attempt<'_> {
         if activity.status != Status::Drawn {
             return Err(RedrawError::NotDrawn(self.id));
         }
+        // Nobody knows any more who comes next.
+        if activity.participants_removed_at.is_some() {
+            return Err(RedrawError::Expired(self.id));
+        }
         let wins = winners::list_all(&tx, self.id).await?;
         let delivered = self.delivered(&tx).await?;
         let to_revoke = match judge(&self.order.ids, &wins, &delivered)? {

@@ -21,6 +21,9 @@ pub enum RedrawError {
     #[error("activity {0} has not been drawn")]
     NotDrawn(ActivityId),
 
+    #[error("the participants of activity {0} were removed at the end of their life")]
+    Expired(ActivityId),
+
     #[error("some ids are of no win of the activity")]
     UnknownWins(Vec<usize>),
 
@@ -79,6 +82,7 @@ impl RedrawError {
             Self::Database(error) => mysql::is_unavailable(error),
             Self::NotFound(_)
             | Self::NotDrawn(_)
+            | Self::Expired(_)
             | Self::UnknownWins(_)
             | Self::AlreadyRevoked(_)
             | Self::Delivered(_) => false,
@@ -97,6 +101,7 @@ impl From<RedrawError> for Problem {
         match error {
             RedrawError::NotFound(_) => Self::not_found("activity_not_found", detail),
             RedrawError::NotDrawn(_) => Self::conflict("not_drawn", detail),
+            RedrawError::Expired(_) => Self::conflict("participants_expired", detail),
             RedrawError::UnknownWins(places) => unknown_wins(&places),
             RedrawError::AlreadyRevoked(_) => Self::conflict("already_revoked", detail),
             RedrawError::Delivered(_) => Self::conflict("win_delivered", detail),

@@ -35,6 +35,7 @@ impl Route {
             .path
             .replace("{activityId}", &places.activity)
             .replace("{prizeId}", &places.prize)
+            .replace("{userId}", "77")
             .replace("{winRecordId}", "7")
             .replace("{roomId}", &places.room.to_string());
         let method = Method::from_bytes(self.method.as_bytes()).expect("a method");
@@ -56,6 +57,7 @@ impl Route {
             })),
             ("POST", "/v1/prizes") => Some(json!({ "name": "Mug", "kind": "physical" })),
             ("POST", path) if path.ends_with("/reject") => Some(json!({ "reason": "no" })),
+            ("POST", path) if path.ends_with("/import") => Some(json!({ "userIds": ["78"] })),
             ("POST", path) if path.ends_with("/redraws") => {
                 Some(json!({ "winRecordIds": ["7"], "reason": "no" }))
             }

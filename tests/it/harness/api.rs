@@ -130,6 +130,14 @@ impl Api {
         self.call(Method::PATCH, token, path, Some(body)).await
     }
 
+    pub(crate) async fn put(&self, token: &str, path: &str, body: Option<Value>) -> Answer {
+        self.call(Method::PUT, token, path, body).await
+    }
+
+    pub(crate) async fn delete(&self, token: &str, path: &str) -> Answer {
+        self.call(Method::DELETE, token, path, None).await
+    }
+
     async fn call(&self, method: Method, token: &str, path: &str, body: Option<Value>) -> Answer {
         let mut request = self
             .http

@@ -2,6 +2,8 @@
 
 use std::process::{Command, Stdio};
 
+use super::World;
+
 /// What a command left behind.
 #[derive(Debug)]
 pub(crate) struct Finished {
@@ -31,5 +33,39 @@ pub(crate) fn finish(mut command: Command) -> Finished {
         code: output.status.code(),
         stdout: String::from_utf8(output.stdout).expect("UTF-8"),
         stderr: String::from_utf8(output.stderr).expect("UTF-8"),
+    }
+}
+
+impl Finished {
+    /// What a command printed that did what it was asked.
+    #[track_caller]
+    pub(crate) fn printed(&self) -> &str {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        self.stdout.trim_end()
+    }
+
+    /// Why a command could not do what it was asked.
+    #[track_caller]
+    pub(crate) fn complaint(&self) -> &str {
+        assert_eq!(self.code, Some(1), "{self:?}");
+        assert_eq!(self.stdout, "", "{self:?}");
+        &self.stderr
+    }
+}
+
+impl World {
+    /// Runs a command of operators to its end.
+    pub(crate) async fn operate(&self, line: &str, changes: &[(&str, &str)]) -> Finished {
+        let args: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let changes = changes
+            .iter()
+            .map(|(key, value)| (format!("LUCKYBAG__{key}"), (*value).to_owned()));
+        let variables: Vec<_> = self.variables().into_iter().chain(changes).collect();
+        tokio::task::spawn_blocking(move || {
+            let args: Vec<&str> = args.iter().map(String::as_str).collect();
+            luckybag(&args, variables)
+        })
+        .await
+        .expect("the command ends")
     }
 }

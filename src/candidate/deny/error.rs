@@ -1,0 +1,36 @@
+//! Why a deny list could not be read or changed.
+
+use std::time::Duration;
+
+use sea_orm::DbErr;
+
+use crate::{http::Problem, infra::mysql::is_unavailable};
+
+/// Why a deny list could not be read or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum DenyError {
+    #[error("cannot {action} in MySQL")]
+    Database {
+        action: &'static str,
+        #[source]
+        source: DbErr,
+    },
+}
+
+/// Names what the failed statement was for.
+pub(super) fn db_error(action: &'static str) -> impl Fn(DbErr) -> DenyError {
+    move |source| DenyError::Database { action, source }
+}
+
+impl From<DenyError> for Problem {
+    fn from(error: DenyError) -> Self {
+        const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+        let DenyError::Database { source, .. } = &error;
+        if is_unavailable(source) {
+            let detail = "deny lists cannot be read or changed now";
+            return Self::unavailable("unavailable", detail, RETRY_AFTER).with_cause(error);
+        }
+        Self::internal(error)
+    }
+}

@@ -1,0 +1,243 @@
+//! Reading and changing deny lists.
+
+use std::collections::BTreeSet;
+
+use sea_orm::{DatabaseConnection, DatabaseTransaction, TransactionTrait};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::{DenyEntry, DenyError, error::db_error, store};
+use crate::{
+    activity::{Actor, audit},
+    infra::mysql::TransactionRetry,
+    kernel::{ActivityId, UserId},
+};
+
+/// Where an entry holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DenyScope {
+    /// In every activity.
+    Platform,
+    /// In one activity.
+    Activity(ActivityId),
+}
+
+impl DenyScope {
+    /// As stored: no activity has the id 0.
+    pub(super) const fn number(self) -> u64 {
+        match self {
+            Self::Platform => 0,
+            Self::Activity(id) => id.0,
+        }
+    }
+
+    const fn activity_id(self) -> Option<ActivityId> {
+        match self {
+            Self::Platform => None,
+            Self::Activity(id) => Some(id),
+        }
+    }
+}
+
+/// What an import did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Imported {
+    pub added: usize,
+    /// On the list before, and left as they were.
+    pub already_listed: usize,
+}
+
+/// Who changes a list, and in which request.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    pub user_id: UserId,
+    pub actor: Actor,
+}
+
+/// Reads and changes deny lists; each change is audited in its own transaction. Cheap to clone.
+#[derive(Clone)]
+pub struct DenyService {
+    db: DatabaseConnection,
+}
+
+impl DenyService {
+    pub fn new(db: DatabaseConnection) -> Self {
+        Self { db }
+    }
+
+    /// Entries with user ids above `after`, in their order.
+    pub async fn list(
+        &self,
+        scope: DenyScope,
+        after: Option<UserId>,
+        limit: u64,
+    ) -> Result<Vec<DenyEntry>, DenyError> {
+        store::list(&self.db, scope, after, limit)
+            .await
+            .map_err(db_error("list a deny list"))
+    }
+
+    /// Puts a user on a list; of one who is there already only a reason that is given changes.
+    pub async fn put(
+        &self,
+        scope: DenyScope,
+        user_id: UserId,
+        reason: Option<&str>,
+        caller: &Caller,
+    ) -> Result<DenyEntry, DenyError> {
+        retrying(|| self.put_once(scope, user_id, reason, caller)).await
+    }
+
+    async fn put_once(
+        &self,
+        scope: DenyScope,
+        user_id: UserId,
+        reason: Option<&str>,
+        caller: &Caller,
+    ) -> Result<DenyEntry, DenyError> {
+        let failed = || db_error("put a user on a deny list");
+        let tx = self.begin().await?;
+        let known = store::find_for_update(&tx, scope, user_id).await;
+        let action = match (known.map_err(failed())?, reason) {
+            (None, _) => {
+                let users = BTreeSet::from([user_id]);
+                store::insert(&tx, scope, &users, reason, caller.user_id)
+                    .await
+                    .map_err(failed())?;
+                "deny.add"
+            }
+            (Some(known), Some(reason)) if known.reason.as_deref() != Some(reason) => {
+                store::update_reason(&tx, scope, user_id, reason)
+                    .await
+                    .map_err(failed())?;
+                "deny.change"
+            }
+            (Some(known), _) => return Ok(known),
+        };
+        let entry = store::find_for_update(&tx, scope, user_id)
+            .await
+            .map_err(failed())?
+            .ok_or_else(|| failed()(sea_orm::DbErr::RecordNotFound("the entry".to_owned())))?;
+        let detail = json!({ "userId": user_id, "reason": entry.reason });
+        commit(tx, scope, caller, action, detail).await?;
+        Ok(entry)
+    }
+
+    /// Takes a user off a list; one who is not there stays so.
+    pub async fn delete(
+        &self,
+        scope: DenyScope,
+        user_id: UserId,
+        caller: &Caller,
+    ) -> Result<(), DenyError> {
+        retrying(|| self.delete_once(scope, user_id, caller)).await
+    }
+
+    async fn delete_once(
+        &self,
+        scope: DenyScope,
+        user_id: UserId,
+        caller: &Caller,
+    ) -> Result<(), DenyError> {
+        let tx = self.begin().await?;
+        let was_there = store::delete(&tx, scope, user_id)
+            .await
+            .map_err(db_error("take a user off a deny list"))?;
+        if !was_there {
+            return Ok(());
+        }
+        commit(
+            tx,
+            scope,
+            caller,
+            "deny.remove",
+            json!({ "userId": user_id }),
+        )
+        .await
+    }
+
+    /// Adds users to a list, all of them or none; those who are on it stay as they are.
+    pub async fn import(
+        &self,
+        scope: DenyScope,
+        users: &BTreeSet<UserId>,
+        reason: Option<&str>,
+        caller: &Caller,
+    ) -> Result<Imported, DenyError> {
+        retrying(|| self.import_once(scope, users, reason, caller)).await
+    }
+
+    async fn import_once(
+        &self,
+        scope: DenyScope,
+        users: &BTreeSet<UserId>,
+        reason: Option<&str>,
+        caller: &Caller,
+    ) -> Result<Imported, DenyError> {
+        let tx = self.begin().await?;
+        let present = store::list_present(&tx, scope, users)
+            .await
+            .map_err(db_error("read a deny list"))?;
+        let new: BTreeSet<UserId> = users.difference(&present).copied().collect();
+        let imported = Imported {
+            added: new.len(),
+            already_listed: present.len(),
+        };
+        if new.is_empty() {
+            return Ok(imported);
+        }
+        store::insert(&tx, scope, &new, reason, caller.user_id)
+            .await
+            .map_err(db_error("import a deny list"))?;
+        let detail = json!({
+            "added": imported.added,
+            "alreadyListed": imported.already_listed,
+            "reason": reason,
+        });
+        commit(tx, scope, caller, "deny.import", detail).await?;
+        Ok(imported)
+    }
+
+    async fn begin(&self) -> Result<DatabaseTransaction, DenyError> {
+        let tx = self.db.begin().await;
+        tx.map_err(db_error("begin a transaction"))
+    }
+}
+
+/// Says who did it, and ends the transaction.
+async fn commit(
+    tx: DatabaseTransaction,
+    scope: DenyScope,
+    caller: &Caller,
+    action: &'static str,
+    detail: Value,
+) -> Result<(), DenyError> {
+    let done = caller.actor.did(action, scope.activity_id(), Some(detail));
+    audit::record(&tx, &done)
+        .await
+        .map_err(db_error("record an audit entry"))?;
+    tx.commit()
+        .await
+        .map_err(db_error("commit a change of a deny list"))?;
+    tracing::info!(deny.scope = scope.number(), action, "deny list changed");
+    Ok(())
+}
+
+/// Runs a transaction again when it lost against another one.
+async fn retrying<T, Attempt>(mut attempt: impl FnMut() -> Attempt) -> Result<T, DenyError>
+where
+    Attempt: Future<Output = Result<T, DenyError>>,
+{
+    let mut retry = TransactionRetry::new();
+    loop {
+        let error = match attempt().await {
+            Ok(done) => return Ok(done),
+            Err(error) => error,
+        };
+        let DenyError::Database { source, .. } = &error;
+        if !retry.again(source).await {
+            return Err(error);
+        }
+    }
+}
