@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use actix_web::{
     HttpResponse,
-    http::StatusCode,
     web::{Data, Json, ServiceConfig},
 };
 use serde::Serialize;
@@ -63,7 +62,7 @@ impl From<JoinError> for Problem {
             JoinError::NotFound(_) => Self::not_found("activity_not_found", detail),
             JoinError::NotOpen(_) => Self::conflict("activity_not_open", detail),
             JoinError::Closed(_) => Self::conflict("activity_closed", detail),
-            JoinError::Expired(_) => Self::new(StatusCode::GONE, "participation_expired", detail),
+            JoinError::Expired(_) => Self::gone("participation_expired", detail),
             JoinError::Invalid(faults) => Self::invalid(faults),
             JoinError::QueueFull => Self::unavailable("join_queue_full", detail, RETRY_AFTER),
             JoinError::ClockUncertain | JoinError::NotTaken => {

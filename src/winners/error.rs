@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use actix_web::http::StatusCode;
 use sea_orm::DbErr;
 
 use crate::{activity::ActivityError, http::Problem, infra::mysql, kernel::ActivityId};
@@ -40,9 +39,7 @@ impl From<WinnerError> for Problem {
     fn from(error: WinnerError) -> Self {
         match error {
             WinnerError::Activity(error) => error.into(),
-            WinnerError::Expired(_) => {
-                Self::new(StatusCode::GONE, "result_expired", error.to_string())
-            }
+            WinnerError::Expired(_) => Self::gone("result_expired", error.to_string()),
             WinnerError::Database { ref source, .. } if mysql::is_unavailable(source) => {
                 let detail = "the result cannot be read at the moment";
                 Self::unavailable("unavailable", detail, Duration::from_secs(1)).with_cause(error)

@@ -27,11 +27,11 @@ async fn stats(
     candidates: Data<CandidateService>,
 ) -> Result<Json<Arc<Stats>>, Problem> {
     let detail = activity::in_own_room(&activities, &caller, id.0).await?;
-    let stats = candidates.stats(id.0).await.map_err(refuse)?;
-    if stats.joined == 0 && detail.joined_count.is_some_and(|count| count > 0) {
+    if detail.participants_removed_at.is_some() {
         let detail = "the participations of this activity have been removed";
         return Err(Problem::gone("stats_expired", detail));
     }
+    let stats = candidates.stats(id.0).await.map_err(refuse)?;
     Ok(Json(stats))
 }
 

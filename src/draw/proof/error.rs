@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use actix_web::http::StatusCode;
 use sea_orm::DbErr;
 
 use crate::{
@@ -72,7 +71,7 @@ impl From<ProofError> for Problem {
                 Self::conflict("proof_pending", text).with_retry_after(Duration::from_secs(1))
             }
             ProofError::Cancelled(_) => Self::conflict("activity_cancelled", text),
-            ProofError::Expired(_) => Self::new(StatusCode::GONE, "proof_expired", text),
+            ProofError::Expired(_) => Self::gone("proof_expired", text),
             ProofError::NoEntry(_) => Self::not_found("no_entry", text),
             ProofError::Crowded(_) => unavailable(),
             ProofError::Database { ref source, .. } if mysql::is_unavailable(source) => {

@@ -60,10 +60,15 @@ async fn the_pool_gives_the_winners_of_the_rule(shard_by: &str, draws: &[Draw]) 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pool_sharded_by_low_bits_gives_the_winners_of_the_rule() {
-    the_pool_gives_the_winners_of_the_rule("lowBits", &ALL[..REPEATED]).await;
+    Box::pin(the_pool_gives_the_winners_of_the_rule(
+        "lowBits",
+        &ALL[..REPEATED],
+    ))
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pool_with_mixed_shards_gives_the_winners_of_the_rule() {
-    the_pool_gives_the_winners_of_the_rule("mixed", &ALL[REPEATED..][..REPEATED]).await;
+    let draws = &ALL[REPEATED..][..REPEATED];
+    Box::pin(the_pool_gives_the_winners_of_the_rule("mixed", draws)).await;
 }
