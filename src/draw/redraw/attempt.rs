@@ -55,9 +55,9 @@ impl Attempt<'_> {
         if activity.status != Status::Drawn {
             return Err(RedrawError::NotDrawn(self.id));
         }
-        // Nobody knows any more who comes next.
-        if activity.participants_removed_at.is_some() {
-            return Err(RedrawError::Expired(self.id));
+        // Whom the removal has come to does not count as a winner any more.
+        if activity.wins_removed_at.is_some() {
+            return Err(RedrawError::WinsExpired(self.id));
         }
         let wins = winners::list_all(&tx, self.id).await?;
         let delivered = self.delivered(&tx).await?;
@@ -68,6 +68,10 @@ impl Attempt<'_> {
                 return Ok(Outcome::Repeated(redraw, activity.prizes));
             }
         };
+        // Nobody knows any more who comes next.
+        if activity.participants_removed_at.is_some() {
+            return Err(RedrawError::ParticipantsExpired(self.id));
+        }
         let ever_won = wins.iter().map(|win| win.user_id).collect();
         let Some(picked) = self
             .pick(&tx, &activity, to_revoke.len(), &ever_won)

@@ -22,7 +22,10 @@ pub enum RedrawError {
     NotDrawn(ActivityId),
 
     #[error("the participants of activity {0} were removed at the end of their life")]
-    Expired(ActivityId),
+    ParticipantsExpired(ActivityId),
+
+    #[error("the results of activity {0} were removed at the end of their life")]
+    WinsExpired(ActivityId),
 
     #[error("some ids are of no win of the activity")]
     UnknownWins(Vec<usize>),
@@ -82,7 +85,8 @@ impl RedrawError {
             Self::Database(error) => mysql::is_unavailable(error),
             Self::NotFound(_)
             | Self::NotDrawn(_)
-            | Self::Expired(_)
+            | Self::ParticipantsExpired(_)
+            | Self::WinsExpired(_)
             | Self::UnknownWins(_)
             | Self::AlreadyRevoked(_)
             | Self::Delivered(_) => false,
@@ -101,7 +105,8 @@ impl From<RedrawError> for Problem {
         match error {
             RedrawError::NotFound(_) => Self::not_found("activity_not_found", detail),
             RedrawError::NotDrawn(_) => Self::conflict("not_drawn", detail),
-            RedrawError::Expired(_) => Self::conflict("participants_expired", detail),
+            RedrawError::ParticipantsExpired(_) => Self::gone("participants_expired", detail),
+            RedrawError::WinsExpired(_) => Self::gone("result_expired", detail),
             RedrawError::UnknownWins(places) => unknown_wins(&places),
             RedrawError::AlreadyRevoked(_) => Self::conflict("already_revoked", detail),
             RedrawError::Delivered(_) => Self::conflict("win_delivered", detail),
