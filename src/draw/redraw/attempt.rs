@@ -1,6 +1,9 @@
 //! One attempt at a redraw: a single transaction under the activity's row lock.
 
-use std::collections::HashSet;
+use std::{
+    collections::HashSet,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use rand::RngExt;
 use sea_orm::{ConnectionTrait, DatabaseConnection, TransactionTrait};
@@ -27,6 +30,8 @@ pub(super) struct Attempt<'a> {
     pub(super) order: &'a RedrawOrder,
     pub(super) actor: &'a Actor,
     pub(super) reserve: &'a Reserve,
+    /// Set once the redraw may have been committed.
+    pub(super) may_be_made: &'a AtomicBool,
 }
 
 /// How an attempt ended; without `Committed` nothing was written.
@@ -87,6 +92,7 @@ impl Attempt<'_> {
             return Ok(Outcome::LookAgain);
         };
         kernel::step("redraw.in_transaction");
+        self.may_be_made.store(true, Ordering::Relaxed);
         match tx.commit().await {
             Ok(()) => Ok(Outcome::Committed(redraw, activity.prizes)),
             Err(error) => {
