@@ -295,6 +295,35 @@ async fn of_what_is_gone_nothing_is_told_and_what_is_kept_longer_is_told_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_deny_list_of_a_rejected_activity_has_the_life_of_the_others() {
+    let world = World::new().await;
+    let process = world.serve().await;
+    let api = world.api(&process).await;
+    let id = api.draft(&in_room(1)).await;
+    let path = format!("/v1/activities/{id}/deny-list/5");
+    api.put(&api.operator(), &path, None).await.expect(200);
+    process.stop().await;
+    let denied = "SELECT COUNT(*) FROM deny_list";
+    for (state, days, left) in [
+        ("draft", 900, 1),
+        ("rejected", 179, 1),
+        ("rejected", 181, 0),
+    ] {
+        world
+            .execute(&format!(
+                "UPDATE activity SET status = '{state}', \
+                 updated_at = NOW(3) - INTERVAL {days} DAY"
+            ))
+            .await;
+
+        world.expire(keep_for(180, 730, 0)).await;
+
+        assert_eq!(world.number(denied).await, left, "{state}, {days} days");
+    }
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_redraw_while_wins_are_being_removed_lets_nobody_win_twice() {
     let world = World::new().await;
     let process = world.serve().await;

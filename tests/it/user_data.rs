@@ -335,6 +335,11 @@ async fn an_erased_user_leaves_no_trace_but_what_others_need() {
     api.post(&api.host_of(2), &cancelled.path("/cancel"), None)
         .await
         .expect(200);
+    // After their joins: they are in, and stay in.
+    let import = Some(json!({ "userIds": (101..=140).collect::<Vec<_>>() }));
+    api.post(&api.operator(), &bag.path("/deny-list/import"), import)
+        .await
+        .expect(200);
     world.draw_soon(&[bag]).await;
     world.all_drawn(&[bag]).await;
     world.publish_entries(&bag).await;
@@ -346,8 +351,6 @@ async fn an_erased_user_leaves_no_trace_but_what_others_need() {
     for user in [winner, loser] {
         world.give_events(&bag, user).await;
         world.give_key(user).await;
-        let denied = bag.path(&format!("/deny-list/{user}"));
-        api.put(&api.operator(), &denied, None).await.expect(200);
     }
     let platform = format!("/v1/deny-list/{loser}");
     api.put(&api.operator(), &platform, None).await.expect(200);
