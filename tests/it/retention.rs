@@ -83,7 +83,8 @@ impl World {
         loop {
             let more = retention.remove_expired().await.expect("MySQL answers");
             removed += more;
-            if more == 0 {
+            let begun = self.number("SELECT COUNT(*) FROM removal").await;
+            if more == 0 && begun == 0 {
                 return removed;
             }
         }
@@ -447,6 +448,22 @@ async fn a_removal_goes_on_where_a_dead_process_stopped() {
     .await;
 
     process.stop().await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_row_goes_in_the_sweep_that_begins_a_removal() {
+    let world = World::new().await;
+    let bag = crowded(&world, 10).await;
+    let retention = world.retention(keep_for(180, 730, 0));
+    let sweep = async || retention.remove_expired().await.expect("MySQL answers");
+
+    assert_eq!(sweep().await, 0);
+    let counts = world.rows_about(&bag).await;
+    assert_eq!((counts["participation"], counts["removal"]), (10, 1));
+    assert_eq!(sweep().await, 10);
+    let counts = world.rows_about(&bag).await;
+    assert_eq!((counts["participation"], counts["removal"]), (0, 0));
     world.end().await;
 }
 
