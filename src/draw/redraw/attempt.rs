@@ -1,6 +1,9 @@
 //! One attempt at a redraw: a single transaction under the activity's row lock.
 
-use std::collections::HashSet;
+use std::{
+    collections::HashSet,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use rand::RngExt;
 use sea_orm::{ConnectionTrait, DatabaseConnection, TransactionTrait};
@@ -27,6 +30,8 @@ pub(super) struct Attempt<'a> {
     pub(super) order: &'a RedrawOrder,
     pub(super) actor: &'a Actor,
     pub(super) reserve: &'a Reserve,
+    /// Set once the redraw may have been committed.
+    pub(super) may_be_made: &'a AtomicBool,
 }
 
 /// How an attempt ended; without `Committed` nothing was written.
@@ -55,9 +60,9 @@ impl Attempt<'_> {
         if activity.status != Status::Drawn {
             return Err(RedrawError::NotDrawn(self.id));
         }
-        // Nobody knows any more who comes next.
-        if activity.participants_removed_at.is_some() {
-            return Err(RedrawError::Expired(self.id));
+        // Whom the removal has come to does not count as a winner any more.
+        if activity.wins_removed_at.is_some() {
+            return Err(RedrawError::WinsExpired(self.id));
         }
         let wins = winners::list_all(&tx, self.id).await?;
         let delivered = self.delivered(&tx).await?;
@@ -68,6 +73,10 @@ impl Attempt<'_> {
                 return Ok(Outcome::Repeated(redraw, activity.prizes));
             }
         };
+        // Nobody knows any more who comes next.
+        if activity.participants_removed_at.is_some() {
+            return Err(RedrawError::ParticipantsExpired(self.id));
+        }
         let ever_won = wins.iter().map(|win| win.user_id).collect();
         let Some(picked) = self
             .pick(&tx, &activity, to_revoke.len(), &ever_won)
@@ -83,6 +92,7 @@ impl Attempt<'_> {
             return Ok(Outcome::LookAgain);
         };
         kernel::step("redraw.in_transaction");
+        self.may_be_made.store(true, Ordering::Relaxed);
         match tx.commit().await {
             Ok(()) => Ok(Outcome::Committed(redraw, activity.prizes)),
             Err(error) => {

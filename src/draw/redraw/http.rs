@@ -9,8 +9,8 @@ use super::{
     outcome::Redraw,
 };
 use crate::{
-    activity::{ActivityPrize, Actor},
-    http::{Body, Endpoint, Operator, PathId, Problem, RequestId},
+    activity::{ActivityPrize, actor},
+    http::{Body, Endpoint, Operator, PathId, Problem},
     kernel::{ActivityId, UserId, WinRecordId},
     winners::{WinRecord, WonPrize},
 };
@@ -57,8 +57,7 @@ async fn redraw(
     draws: Data<DrawService>,
 ) -> Result<Json<RedrawView>, Problem> {
     let order = RedrawOrder::checked(body).map_err(Problem::invalid)?;
-    let request_id = RequestId::current().map_or_else(String::new, |id| id.to_string());
-    let actor = Actor::user(operator.user_id(), request_id);
+    let actor = actor(operator.user_id());
     let (redraw, prizes) = draws.redraw(id, &order, &actor).await?;
     Ok(Json(RedrawView::of(&redraw, &prizes)))
 }

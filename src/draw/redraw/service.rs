@@ -1,6 +1,9 @@
 //! The use case: select without a lock, then decide in one short transaction, again if need be.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use sea_orm::{ConnAcquireErr, DbErr};
 use tokio::sync::SemaphorePermit;
@@ -42,6 +45,20 @@ impl DrawService {
         actor: &Actor,
     ) -> Result<(Redraw, Vec<ActivityPrize>), RedrawError> {
         let _turn = self.redraw_turn().await?;
+        let may_be_made = AtomicBool::new(false);
+        match self.redraw_in_turn(id, order, actor, &may_be_made).await {
+            Err(error) if may_be_made.into_inner() => Err(error.in_doubt()),
+            outcome => outcome,
+        }
+    }
+
+    async fn redraw_in_turn(
+        &self,
+        id: ActivityId,
+        order: &RedrawOrder,
+        actor: &Actor,
+        may_be_made: &AtomicBool,
+    ) -> Result<(Redraw, Vec<ActivityPrize>), RedrawError> {
         let mut reserve = Reserve::default();
         let mut retry = TransactionRetry::new();
         for _ in 0..ATTEMPTS {
@@ -52,15 +69,20 @@ impl DrawService {
                 order,
                 actor,
                 reserve: &reserve,
+                may_be_made,
             };
             match within_limit(attempt.run()).await {
                 Ok(Outcome::Committed(redraw, prizes)) => {
-                    kernel::step("redraw.committed");
-                    self.drawer.outbox.wake();
-                    report(&redraw);
+                    self.made(&redraw);
                     return Ok((redraw, prizes));
                 }
-                Ok(Outcome::Repeated(redraw, prizes)) => return Ok((redraw, prizes)),
+                Ok(Outcome::Repeated(redraw, prizes)) => {
+                    // An earlier attempt of this call made it, and lost the answer.
+                    if may_be_made.load(Ordering::Relaxed) {
+                        self.made(&redraw);
+                    }
+                    return Ok((redraw, prizes));
+                }
                 Ok(Outcome::NeedsReserve(need)) => reserve = self.reserve(&need).await?,
                 Ok(Outcome::LookAgain) => (),
                 Err(RedrawError::Database(error)) if retry.again(&error).await => {
@@ -70,6 +92,13 @@ impl DrawService {
             }
         }
         Err(RedrawError::Busy)
+    }
+
+    /// What follows a commit.
+    fn made(&self, redraw: &Redraw) {
+        kernel::step("redraw.committed");
+        self.drawer.outbox.wake();
+        report(redraw);
     }
 
     async fn redraw_turn(&self) -> Result<SemaphorePermit<'_>, RedrawError> {

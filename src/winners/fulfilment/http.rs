@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{super::WinnerService, Fulfilment, FulfilmentState, service::NewReport};
 use crate::{
-    activity::{Actor, check},
-    http::{Body, Endpoint, FieldErrors, PathId, Problem, RequestId, Service},
+    activity::{actor, check},
+    http::{Body, Endpoint, FieldErrors, PathId, Problem, Service},
     kernel::{ActivityId, UserId, WinRecordId},
 };
 
@@ -53,8 +53,7 @@ async fn fulfil(
         state: body.state,
         reference,
     };
-    let request_id = RequestId::current().map_or_else(String::new, |id| id.to_string());
-    let actor = Actor::user(caller.user_id(), request_id);
+    let actor = actor(caller.user_id());
     let fulfilled = winners.fulfil(id, &report, &actor).await?;
     Ok(Json(FulfilledView {
         win_record_id: id,
