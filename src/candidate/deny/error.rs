@@ -4,11 +4,17 @@ use std::time::Duration;
 
 use sea_orm::DbErr;
 
-use crate::{http::Problem, infra::mysql::is_unavailable};
+use crate::{
+    http::Problem,
+    infra::mysql::{NoOutcome, is_unavailable},
+};
 
 /// Why a deny list could not be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum DenyError {
+    #[error(transparent)]
+    NoOutcome(#[from] NoOutcome),
+
     #[error("cannot {action} in MySQL")]
     Database {
         action: &'static str,
@@ -26,11 +32,13 @@ impl From<DenyError> for Problem {
     fn from(error: DenyError) -> Self {
         const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-        let DenyError::Database { source, .. } = &error;
-        if is_unavailable(source) {
-            let detail = "deny lists cannot be read or changed now";
-            return Self::unavailable("unavailable", detail, RETRY_AFTER).with_cause(error);
+        match error {
+            DenyError::NoOutcome(error) => error.into(),
+            DenyError::Database { ref source, .. } if is_unavailable(source) => {
+                let detail = "deny lists cannot be read or changed now";
+                Self::unavailable("unavailable", detail, RETRY_AFTER).with_cause(error)
+            }
+            DenyError::Database { .. } => Self::internal(error),
         }
-        Self::internal(error)
     }
 }

@@ -8,7 +8,7 @@ use super::order::{MOST_NAMED, Refusal, name_of};
 use crate::{
     candidate::CandidateError,
     http::{FieldErrors, Problem},
-    infra::mysql,
+    infra::mysql::{self, NoOutcome},
     kernel::ActivityId,
 };
 
@@ -35,6 +35,9 @@ pub enum RedrawError {
 
     #[error("other redraws are in the way, nothing was done")]
     Busy,
+
+    #[error(transparent)]
+    NoOutcome(#[from] NoOutcome),
 
     #[error("cannot select who comes next")]
     Selection(#[source] CandidateError),
@@ -77,7 +80,7 @@ fn unknown_wins(places: &[usize]) -> Problem {
 impl RedrawError {
     fn is_unavailable(&self) -> bool {
         match self {
-            Self::Busy => true,
+            Self::Busy | Self::NoOutcome(_) => true,
             Self::Selection(error) => error.is_unavailable(),
             Self::Database(error) => mysql::is_unavailable(error),
             Self::NotFound(_)
@@ -105,9 +108,10 @@ impl From<RedrawError> for Problem {
             RedrawError::UnknownWins(places) => unknown_wins(&places),
             RedrawError::AlreadyRevoked(_) => Self::conflict("already_revoked", detail),
             RedrawError::Delivered(_) => Self::conflict("win_delivered", detail),
-            RedrawError::Busy | RedrawError::Selection(_) | RedrawError::Database(_) => {
-                Self::internal(error)
-            }
+            RedrawError::Busy
+            | RedrawError::NoOutcome(_)
+            | RedrawError::Selection(_)
+            | RedrawError::Database(_) => Self::internal(error),
         }
     }
 }

@@ -10,11 +10,11 @@ use super::{
     RedrawError,
     attempt::{Attempt, Need, Outcome},
     order::RedrawOrder,
-    outcome::{Redraw, Reserve},
+    outcome::{Redraw, Redrawn, Reserve},
 };
 use crate::{
-    activity::{ActivityPrize, Actor},
-    infra::mysql::{TransactionRetry, within_limit},
+    activity::Actor,
+    infra::mysql::{TransactionRetry, change_in_turn},
     kernel::{self, ActivityId},
     telemetry::metrics,
 };
@@ -34,13 +34,16 @@ const SPARE: usize = 1_000;
 impl DrawService {
     /// Takes wins back and lets the next ones have the seats, in a round of its own; the same order
     /// again changes nothing and gets the same answer.
+    ///
+    /// Each of its transactions takes a turn at `MySQL` of its own; the scan takes none, which may
+    /// go on for longer than others should wait.
     #[tracing::instrument(name = "draw.redraw", skip_all, fields(activity.id = %id))]
     pub(super) async fn redraw(
         &self,
         id: ActivityId,
         order: &RedrawOrder,
         actor: &Actor,
-    ) -> Result<(Redraw, Vec<ActivityPrize>), RedrawError> {
+    ) -> Result<Redrawn, RedrawError> {
         let _turn = self.redraw_turn().await?;
         let mut reserve = Reserve::default();
         let mut retry = TransactionRetry::new();
@@ -53,14 +56,14 @@ impl DrawService {
                 actor,
                 reserve: &reserve,
             };
-            match within_limit(attempt.run()).await {
-                Ok(Outcome::Committed(redraw, prizes)) => {
+            match change_in_turn(&self.mysql_reads, attempt.run()).await? {
+                Ok(Outcome::Committed(redrawn)) => {
                     kernel::step("redraw.committed");
                     self.drawer.outbox.wake();
-                    report(&redraw);
-                    return Ok((redraw, prizes));
+                    report(&redrawn.redraw);
+                    return Ok(redrawn);
                 }
-                Ok(Outcome::Repeated(redraw, prizes)) => return Ok((redraw, prizes)),
+                Ok(Outcome::Repeated(redrawn)) => return Ok(redrawn),
                 Ok(Outcome::NeedsReserve(need)) => reserve = self.reserve(&need).await?,
                 Ok(Outcome::LookAgain) => (),
                 Err(RedrawError::Database(error)) if retry.again(&error).await => {

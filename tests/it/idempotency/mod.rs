@@ -1,5 +1,7 @@
 //! A call that is repeated under its `Idempotency-Key` happens once and is answered the same.
 
+mod later_calls;
+
 use futures_util::future::join_all;
 use reqwest::Method;
 use sea_orm::{ConnectionTrait, TransactionTrait};
