@@ -80,9 +80,9 @@ impl Services {
             proofs: ProofService::new(ProofDeps {
                 db: connections.db.clone(),
                 winners: winners.clone(),
-                mysql_reads,
+                mysql_reads: Arc::clone(&mysql_reads),
             }),
-            denials: DenyService::new(connections.db.clone()),
+            denials: DenyService::new(connections.db.clone(), mysql_reads),
             winners,
             joins,
             join_tasks: Arc::new(Mutex::new(Some(join_tasks))),

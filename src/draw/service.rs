@@ -69,9 +69,10 @@ pub enum Begun {
 #[derive(Clone)]
 pub struct DrawService {
     pub(super) drawer: Arc<Drawer>,
-    /// Held by redraws, each of which may read all participants of an activity.
+    /// Held by redraws, each of which may read all participants of an activity, on a connection
+    /// beside those of the turns.
     pub(super) redraws: Arc<Semaphore>,
-    mysql_reads: Arc<Semaphore>,
+    pub(super) mysql_reads: Arc<Semaphore>,
 }
 
 impl DrawService {

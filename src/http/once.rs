@@ -122,17 +122,59 @@ impl Once {
         // A change is a large future, and moved about less in a box.
         let change = Box::pin(change);
         async move {
-            let answers = self
-                .request
-                .app_data::<Data<Answers>>()
-                .ok_or_else(|| Problem::internal("the application has no `Data<Answers>`"))?;
-            if let Some(call) = self.call(caller) {
-                return answer_once(answers, call, render, change).await;
-            }
-            let done = answers.in_turn(change).await??;
-            render(done.borrow()).map(response)
+            let answers = self.answers()?;
+            let change = answers.in_turn(change);
+            self.carry_out(&answers, caller, render, change).await
         }
         .boxed_local()
+    }
+
+    /// The same for a change that may take longer than a turn, and takes one for each of its own
+    /// transactions.
+    pub fn answer_in_own_turns<'a, T, R, E>(
+        self,
+        caller: UserId,
+        render: impl Fn(&T) -> Result<Answer, Problem> + Send + Sync + 'static,
+        change: impl Future<Output = Result<R, E>> + 'a,
+    ) -> LocalBoxFuture<'a, Result<HttpResponse, Problem>>
+    where
+        T: Any,
+        R: Borrow<T> + 'a,
+        E: 'a,
+        Problem: From<E>,
+    {
+        let change = Box::pin(change).map(Ok);
+        async move {
+            let answers = self.answers()?;
+            self.carry_out(&answers, caller, render, change).await
+        }
+        .boxed_local()
+    }
+
+    async fn carry_out<T, R, E>(
+        &self,
+        answers: &Answers,
+        caller: UserId,
+        render: impl Fn(&T) -> Result<Answer, Problem> + Send + Sync + 'static,
+        change: impl Future<Output = Result<Result<R, E>, NoOutcome>>,
+    ) -> Result<HttpResponse, Problem>
+    where
+        T: Any,
+        R: Borrow<T>,
+        Problem: From<E>,
+    {
+        if let Some(call) = self.call(caller) {
+            return answer_once(answers, call, render, change).await;
+        }
+        let done = change.await??;
+        render(done.borrow()).map(response)
+    }
+
+    fn answers(&self) -> Result<Data<Answers>, Problem> {
+        let answers = self.request.app_data::<Data<Answers>>();
+        answers
+            .cloned()
+            .ok_or_else(|| Problem::internal("the application has no `Data<Answers>`"))
     }
 
     fn call(&self, caller: UserId) -> Option<CallKey> {
@@ -157,7 +199,7 @@ async fn answer_once<T, R, E>(
     answers: &Answers,
     call: CallKey,
     render: impl Fn(&T) -> Result<Answer, Problem> + Send + Sync + 'static,
-    change: impl Future<Output = Result<R, E>>,
+    change: impl Future<Output = Result<Result<R, E>, NoOutcome>>,
 ) -> Result<HttpResponse, Problem>
 where
     T: Any,
@@ -172,7 +214,7 @@ where
         let render = Arc::clone(&render);
         move |outcome: &T| render(outcome)
     });
-    match answers.in_turn(claim.scope(change)).await? {
+    match claim.scope(change).await? {
         Ok(done) => {
             step("call.settled");
             // A change that found nothing to do has kept no answer, and needs none.
@@ -183,7 +225,7 @@ where
         // It may have failed because the same call, at the same time, did not.
         Err(error) => match answers.find(&call).await {
             Ok(Some(earlier)) => replay(earlier),
-            Ok(None) if claim.is_contended() => Err(in_progress()),
+            Ok(None) | Err(_) if claim.is_contended() => Err(in_progress()),
             Ok(None) | Err(_) => Err(error.into()),
         },
     }

@@ -18,7 +18,8 @@ async fn drawn_bag(world: &World, api: &Api) -> (Bag, Vec<Win>) {
     let bag = api.open_bag(&BagSpec::waiting()).await;
     api.join_all(&bag, 1_001..1_007).await;
     world.draw_soon(&[bag]).await;
-    world.all_drawn(&[bag]).await;
+    // This process shows the draw, too.
+    api.drawn(&bag).await;
     (bag, world.wins(bag.id).await)
 }
 

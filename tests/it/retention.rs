@@ -260,9 +260,8 @@ async fn of_what_is_gone_nothing_is_told_and_what_is_kept_longer_is_told_on() {
     assert_eq!(again.expect(200), redrawn);
     let refused = api.redraw(&bag, &[wins[0].id]).await;
     refused.expect_problem(410, "participants_expired");
-    api.get(&api.operator(), &bag.path("/stats"))
-        .await
-        .expect_problem(410, "stats_expired");
+    let stats = api.get(&api.operator(), &bag.path("/stats")).await;
+    stats.expect_problem(410, "stats_expired");
     expect_no_proof(&api, &bag, &winner).await;
     let page = metrics_page(&api.url).await;
     let series = r#"luckybag_rows_expired_total{table="participation"}"#;

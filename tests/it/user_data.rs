@@ -332,14 +332,12 @@ async fn an_erased_user_leaves_no_trace_but_what_others_need() {
     let api = world.api(&process).await;
     let bag = joined_by_forty(&api, 1).await;
     let cancelled = joined_by_forty(&api, 2).await;
-    api.post(&api.host_of(2), &cancelled.path("/cancel"), None)
-        .await
-        .expect(200);
+    let path = cancelled.path("/cancel");
+    api.post(&api.host_of(2), &path, None).await.expect(200);
     // After their joins: they are in, and stay in.
     let import = Some(json!({ "userIds": (101..=140).collect::<Vec<_>>() }));
-    api.post(&api.operator(), &bag.path("/deny-list/import"), import)
-        .await
-        .expect(200);
+    let path = bag.path("/deny-list/import");
+    api.post(&api.operator(), &path, import).await.expect(200);
     world.draw_soon(&[bag]).await;
     world.all_drawn(&[bag]).await;
     world.publish_entries(&bag).await;

@@ -4,13 +4,20 @@ use std::time::Duration;
 
 use sea_orm::DbErr;
 
-use crate::{http::Problem, infra::mysql::is_unavailable, kernel::ActivityId};
+use crate::{
+    http::Problem,
+    infra::mysql::{NoOutcome, is_unavailable},
+    kernel::ActivityId,
+};
 
 /// Why a deny list could not be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum DenyError {
     #[error("activity {0} takes no more joins")]
     Closed(ActivityId),
+
+    #[error(transparent)]
+    NoOutcome(#[from] NoOutcome),
 
     #[error("cannot {action} in MySQL")]
     Database {
@@ -29,9 +36,10 @@ impl From<DenyError> for Problem {
     fn from(error: DenyError) -> Self {
         const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-        match &error {
+        match error {
+            DenyError::NoOutcome(error) => error.into(),
             DenyError::Closed(_) => Self::conflict("activity_closed", error.to_string()),
-            DenyError::Database { source, .. } if is_unavailable(source) => {
+            DenyError::Database { ref source, .. } if is_unavailable(source) => {
                 let detail = "deny lists cannot be read or changed now";
                 Self::unavailable("unavailable", detail, RETRY_AFTER).with_cause(error)
             }

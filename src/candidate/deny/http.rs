@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use actix_web::{
     HttpResponse,
+    http::StatusCode,
     web::{Data, Json, ServiceConfig},
 };
 use serde::Deserialize;
@@ -13,8 +14,8 @@ use super::{Caller, DenyEntry, DenyScope, DenyService, Imported};
 use crate::{
     activity::{ActivityService, actor, check_reason, in_own_room},
     http::{
-        BatchBody, Endpoint, FieldErrors, HostOrOperator, Operator, OptionalBody, Page,
-        PageRequest, PathId, Problem, Query, page::PageQuery,
+        BatchBody, Endpoint, FieldErrors, HostOrOperator, Once, Operator, OptionalBody, Page,
+        PageRequest, PathId, Problem, Query, json_answer, page::PageQuery,
     },
     kernel::{ActivityId, UserId},
 };
@@ -152,14 +153,12 @@ async fn delete(
 async fn import(
     operator: Operator,
     body: BatchBody<ImportBody>,
+    once: Once,
     denials: Data<DenyService>,
-) -> Result<Json<Imported>, Problem> {
-    let Import { users, reason } = body.0.checked()?;
-    let caller = caller(operator.user_id());
-    let imported = denials
-        .import(DenyScope::Platform, &users, reason.as_deref(), &caller)
-        .await?;
-    Ok(Json(imported))
+) -> Result<HttpResponse, Problem> {
+    let import = body.0.checked()?;
+    let scope = DenyScope::Platform;
+    answer_import(&denials, scope, &import, operator.user_id(), once).await
 }
 
 /// `GET /v1/activities/{activityId}/deny-list`.
@@ -214,15 +213,25 @@ async fn import_to_activity(
     host: HostOrOperator,
     id: PathId<ActivityId>,
     body: BatchBody<ImportBody>,
+    once: Once,
     activities: Data<ActivityService>,
     denials: Data<DenyService>,
-) -> Result<Json<Imported>, Problem> {
+) -> Result<HttpResponse, Problem> {
     in_own_room(&activities, &host, id.0).await?;
-    let Import { users, reason } = body.0.checked()?;
+    let import = body.0.checked()?;
     let scope = DenyScope::Activity(id.0);
-    let caller = caller(host.user_id());
-    let imported = denials
-        .import(scope, &users, reason.as_deref(), &caller)
-        .await?;
-    Ok(Json(imported))
+    answer_import(&denials, scope, &import, host.user_id(), once).await
+}
+
+async fn answer_import(
+    denials: &DenyService,
+    scope: DenyScope,
+    Import { users, reason }: &Import,
+    user_id: UserId,
+    once: Once,
+) -> Result<HttpResponse, Problem> {
+    let caller = caller(user_id);
+    let imported = |done: &Imported| json_answer(StatusCode::OK, done);
+    let change = denials.import(scope, users, reason.as_deref(), &caller);
+    once.answer(user_id, imported, change).await
 }

@@ -1,15 +1,19 @@
 //! Reading and changing deny lists.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use sea_orm::{DatabaseConnection, DatabaseTransaction, TransactionTrait};
 use serde::Serialize;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use super::{DenyEntry, DenyError, error::db_error, store};
 use crate::{
     activity::{self, Actor, audit},
-    infra::mysql::TransactionRetry,
+    infra::{
+        idempotency,
+        mysql::{TransactionRetry, change_in_turn, read_in_turn},
+    },
     kernel::{ActivityId, UserId},
 };
 
@@ -59,11 +63,13 @@ pub struct Caller {
 #[derive(Clone)]
 pub struct DenyService {
     db: DatabaseConnection,
+    turns: Arc<Semaphore>,
 }
 
 impl DenyService {
-    pub fn new(db: DatabaseConnection) -> Self {
-        Self { db }
+    /// `turns` are those in which callers read and change `MySQL`.
+    pub fn new(db: DatabaseConnection, turns: Arc<Semaphore>) -> Self {
+        Self { db, turns }
     }
 
     /// Entries with user ids above `after`, in their order.
@@ -73,7 +79,8 @@ impl DenyService {
         after: Option<UserId>,
         limit: u64,
     ) -> Result<Vec<DenyEntry>, DenyError> {
-        store::list(&self.db, scope, after, limit)
+        let read = store::list(&self.db, scope, after, limit);
+        read_in_turn(&self.turns, read)
             .await
             .map_err(db_error("list a deny list"))
     }
@@ -86,7 +93,8 @@ impl DenyService {
         reason: Option<&str>,
         caller: &Caller,
     ) -> Result<DenyEntry, DenyError> {
-        retrying(|| self.put_once(scope, user_id, reason, caller)).await
+        let change = retrying(|| self.put_once(scope, user_id, reason, caller));
+        change_in_turn(&self.turns, change).await?
     }
 
     async fn put_once(
@@ -121,7 +129,8 @@ impl DenyService {
             .map_err(failed())?
             .ok_or_else(|| failed()(sea_orm::DbErr::RecordNotFound("the entry".to_owned())))?;
         let detail = json!({ "userId": user_id, "reason": entry.reason });
-        commit(tx, scope, caller, action, detail).await?;
+        record(&tx, scope, caller, action, detail).await?;
+        commit(tx, scope, action).await?;
         Ok(entry)
     }
 
@@ -132,7 +141,8 @@ impl DenyService {
         user_id: UserId,
         caller: &Caller,
     ) -> Result<(), DenyError> {
-        retrying(|| self.delete_once(scope, user_id, caller)).await
+        let change = retrying(|| self.delete_once(scope, user_id, caller));
+        change_in_turn(&self.turns, change).await?
     }
 
     async fn delete_once(
@@ -148,17 +158,13 @@ impl DenyService {
         if !was_there {
             return Ok(());
         }
-        commit(
-            tx,
-            scope,
-            caller,
-            "deny.remove",
-            json!({ "userId": user_id }),
-        )
-        .await
+        let detail = json!({ "userId": user_id });
+        record(&tx, scope, caller, "deny.remove", detail).await?;
+        commit(tx, scope, "deny.remove").await
     }
 
-    /// Adds users to a list, all of them or none; those who are on it stay as they are.
+    /// Adds users to a list, all of them or none; those who are on it stay as they are. The turn is
+    /// the caller's.
     pub async fn import(
         &self,
         scope: DenyScope,
@@ -186,18 +192,24 @@ impl DenyService {
             added: new.len(),
             already_listed: present.len(),
         };
+        let settle = || idempotency::settle(&tx, &imported);
+        let failed = || db_error("import a deny list");
         if new.is_empty() {
+            settle().await.map_err(failed())?;
+            tx.commit().await.map_err(failed())?;
             return Ok(imported);
         }
         store::insert(&tx, scope, &new, reason, caller.user_id)
             .await
-            .map_err(db_error("import a deny list"))?;
+            .map_err(failed())?;
         let detail = json!({
             "added": imported.added,
             "alreadyListed": imported.already_listed,
             "reason": reason,
         });
-        commit(tx, scope, caller, "deny.import", detail).await?;
+        record(&tx, scope, caller, "deny.import", detail).await?;
+        settle().await.map_err(failed())?;
+        commit(tx, scope, "deny.import").await?;
         Ok(imported)
     }
 
@@ -223,18 +235,25 @@ async fn refuse_if_closed(tx: &DatabaseTransaction, scope: DenyScope) -> Result<
     }
 }
 
-/// Says who did it, and ends the transaction.
-async fn commit(
-    tx: DatabaseTransaction,
+/// Says who did it, in the transaction.
+async fn record(
+    tx: &DatabaseTransaction,
     scope: DenyScope,
     caller: &Caller,
     action: &'static str,
     detail: Value,
 ) -> Result<(), DenyError> {
     let done = caller.actor.did(action, scope.activity_id(), Some(detail));
-    audit::record(&tx, &done)
+    audit::record(tx, &done)
         .await
-        .map_err(db_error("record an audit entry"))?;
+        .map_err(db_error("record an audit entry"))
+}
+
+async fn commit(
+    tx: DatabaseTransaction,
+    scope: DenyScope,
+    action: &'static str,
+) -> Result<(), DenyError> {
     tx.commit()
         .await
         .map_err(db_error("commit a change of a deny list"))?;

@@ -6,18 +6,21 @@ use std::{
 };
 
 use rand::RngExt;
-use sea_orm::{ConnectionTrait, DatabaseConnection, TransactionTrait};
+use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, TransactionTrait};
 use serde_json::{Value, json};
 
 use super::{
     RedrawError,
     order::{RedrawOrder, Verdict, judge},
-    outcome::{Redraw, Reserve},
+    outcome::{Redraw, Redrawn, Reserve},
 };
 use crate::{
-    activity::{self, Activity, ActivityPrize, Actor, Status, audit, drawing},
+    activity::{self, Activity, Actor, Status, audit, drawing},
     candidate::{self, Standing},
-    infra::outbox::{Entry, Outbox},
+    infra::{
+        idempotency,
+        outbox::{Entry, Outbox},
+    },
     kernel::{self, ActivityId, UserId},
     winners::{self, FulfilmentState, Revocation, WinRecord, WinnerProjection, events},
 };
@@ -34,11 +37,11 @@ pub(super) struct Attempt<'a> {
     pub(super) may_be_made: &'a AtomicBool,
 }
 
-/// How an attempt ended; without `Committed` nothing was written.
+/// How an attempt ended; without `Committed` no win was changed.
 pub(super) enum Outcome {
-    Committed(Redraw, Vec<ActivityPrize>),
+    Committed(Redrawn),
     /// The same order was carried out before.
-    Repeated(Redraw, Vec<ActivityPrize>),
+    Repeated(Redrawn),
     /// The reserve is too short: the best of those who have never won are needed.
     NeedsReserve(Box<Need>),
     /// Something changed in between, or nobody knows whether it was committed.
@@ -69,8 +72,11 @@ impl Attempt<'_> {
         let to_revoke = match judge(&self.order.ids, &wins, &delivered)? {
             Verdict::Revoke(wins) => wins,
             Verdict::Done { round } => {
-                let redraw = Redraw::of_round(self.id, round, &wins);
-                return Ok(Outcome::Repeated(redraw, activity.prizes));
+                let redrawn = Redrawn {
+                    redraw: Redraw::of_round(self.id, round, &wins),
+                    prizes: activity.prizes,
+                };
+                return self.end(tx, redrawn, Outcome::Repeated).await;
             }
         };
         // Nobody knows any more who comes next.
@@ -82,6 +88,8 @@ impl Attempt<'_> {
             .pick(&tx, &activity, to_revoke.len(), &ever_won)
             .await?
         else {
+            // Before the scan, during which nobody is to wait.
+            tx.rollback().await?;
             return Ok(Outcome::NeedsReserve(Box::new(Need {
                 seats: to_revoke.len(),
                 activity,
@@ -91,10 +99,25 @@ impl Attempt<'_> {
         let Some(redraw) = self.write(&tx, &activity, to_revoke, &picked).await? else {
             return Ok(Outcome::LookAgain);
         };
+        let redrawn = Redrawn {
+            redraw,
+            prizes: activity.prizes,
+        };
         kernel::step("redraw.in_transaction");
         self.may_be_made.store(true, Ordering::Relaxed);
+        self.end(tx, redrawn, Outcome::Committed).await
+    }
+
+    /// Keeps the answer to the call, and commits.
+    async fn end(
+        &self,
+        tx: DatabaseTransaction,
+        redrawn: Redrawn,
+        outcome: impl FnOnce(Redrawn) -> Outcome,
+    ) -> Result<Outcome, RedrawError> {
+        idempotency::settle(&tx, &redrawn).await?;
         match tx.commit().await {
-            Ok(()) => Ok(Outcome::Committed(redraw, activity.prizes)),
+            Ok(()) => Ok(outcome(redrawn)),
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(error, activity.id = %self.id, "looking whether the redraw holds");

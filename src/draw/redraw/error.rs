@@ -8,7 +8,7 @@ use super::order::{MOST_NAMED, Refusal, name_of};
 use crate::{
     candidate::CandidateError,
     http::{FieldErrors, Problem},
-    infra::mysql,
+    infra::mysql::{self, NoOutcome},
     kernel::ActivityId,
 };
 
@@ -41,6 +41,9 @@ pub enum RedrawError {
 
     #[error("whether the redraw was made is not known")]
     InDoubt(#[source] Box<Self>),
+
+    #[error(transparent)]
+    NoOutcome(#[from] NoOutcome),
 
     #[error("cannot select who comes next")]
     Selection(#[source] CandidateError),
@@ -92,7 +95,7 @@ impl RedrawError {
 
     fn is_unavailable(&self) -> bool {
         match self {
-            Self::Busy | Self::InDoubt(_) => true,
+            Self::Busy | Self::InDoubt(_) | Self::NoOutcome(_) => true,
             Self::Selection(error) => error.is_unavailable(),
             Self::Database(error) => mysql::is_unavailable(error),
             Self::NotFound(_)
@@ -108,6 +111,9 @@ impl RedrawError {
 
 impl From<RedrawError> for Problem {
     fn from(error: RedrawError) -> Self {
+        if let RedrawError::NoOutcome(error) = error {
+            return error.into();
+        }
         if error.is_unavailable() {
             let detail = if matches!(error, RedrawError::InDoubt(_)) {
                 format!("{error}; send it again to find out")
@@ -128,6 +134,7 @@ impl From<RedrawError> for Problem {
             RedrawError::Delivered(_) => Self::conflict("win_delivered", detail),
             RedrawError::Busy
             | RedrawError::InDoubt(_)
+            | RedrawError::NoOutcome(_)
             | RedrawError::Selection(_)
             | RedrawError::Database(_) => Self::internal(error),
         }

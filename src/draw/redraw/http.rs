@@ -1,16 +1,20 @@
 //! `POST /v1/activities/{activityId}/redraws`.
 
-use actix_web::web::{Data, Json, ServiceConfig};
+use actix_web::{
+    HttpResponse,
+    http::StatusCode,
+    web::{Data, ServiceConfig},
+};
 use serde::Serialize;
 
 use super::{
     super::DrawService,
     order::{OrderBody, RedrawOrder},
-    outcome::Redraw,
+    outcome::Redrawn,
 };
 use crate::{
-    activity::{ActivityPrize, actor},
-    http::{Body, Endpoint, Operator, PathId, Problem},
+    activity::actor,
+    http::{Body, Endpoint, Once, Operator, PathId, Problem, json_answer},
     kernel::{ActivityId, UserId, WinRecordId},
     winners::{WinRecord, WonPrize},
 };
@@ -54,16 +58,19 @@ async fn redraw(
     operator: Operator,
     PathId(id): PathId<ActivityId>,
     Body(body): Body<OrderBody>,
+    once: Once,
     draws: Data<DrawService>,
-) -> Result<Json<RedrawView>, Problem> {
+) -> Result<HttpResponse, Problem> {
     let order = RedrawOrder::checked(body).map_err(Problem::invalid)?;
     let actor = actor(operator.user_id());
-    let (redraw, prizes) = draws.redraw(id, &order, &actor).await?;
-    Ok(Json(RedrawView::of(&redraw, &prizes)))
+    let redrawn = |done: &Redrawn| json_answer(StatusCode::OK, &RedrawView::of(done));
+    let change = draws.redraw(id, &order, &actor);
+    once.answer_in_own_turns(operator.user_id(), redrawn, change)
+        .await
 }
 
 impl RedrawView {
-    fn of(redraw: &Redraw, prizes: &[ActivityPrize]) -> Self {
+    fn of(Redrawn { redraw, prizes }: &Redrawn) -> Self {
         let revoked = |win: &WinRecord| RevokedView {
             win_record_id: win.id,
             user_id: win.user_id,

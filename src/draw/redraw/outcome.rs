@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use crate::{
+    activity::ActivityPrize,
     candidate::Standing,
     kernel::{self, ActivityId, PrizeId, Timestamp, UserId, WinRecordId},
     winners::{WinRecord, WinStatus},
@@ -17,6 +18,13 @@ pub(super) struct Redraw {
     pub(super) revoked: Vec<WinRecord>,
     pub(super) replaced: Vec<WinRecord>,
     pub(super) empty_seats: Vec<u32>,
+}
+
+/// A round that is over, and the prizes of its activity: all that an answer tells.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Redrawn {
+    pub(super) redraw: Redraw,
+    pub(super) prizes: Vec<ActivityPrize>,
 }
 
 impl Redraw {

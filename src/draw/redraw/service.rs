@@ -13,11 +13,11 @@ use super::{
     RedrawError,
     attempt::{Attempt, Need, Outcome},
     order::RedrawOrder,
-    outcome::{Redraw, Reserve},
+    outcome::{Redraw, Redrawn, Reserve},
 };
 use crate::{
-    activity::{ActivityPrize, Actor},
-    infra::mysql::{TransactionRetry, within_limit},
+    activity::Actor,
+    infra::mysql::{TransactionRetry, change_in_turn},
     kernel::{self, ActivityId},
     telemetry::metrics,
 };
@@ -37,13 +37,16 @@ const SPARE: usize = 1_000;
 impl DrawService {
     /// Takes wins back and lets the next ones have the seats, in a round of its own; the same order
     /// again changes nothing and gets the same answer.
+    ///
+    /// Each of its transactions takes a turn at `MySQL` of its own; the scan takes none, which may
+    /// go on for longer than others should wait.
     #[tracing::instrument(name = "draw.redraw", skip_all, fields(activity.id = %id))]
     pub(super) async fn redraw(
         &self,
         id: ActivityId,
         order: &RedrawOrder,
         actor: &Actor,
-    ) -> Result<(Redraw, Vec<ActivityPrize>), RedrawError> {
+    ) -> Result<Redrawn, RedrawError> {
         let _turn = self.redraw_turn().await?;
         let may_be_made = AtomicBool::new(false);
         match self.redraw_in_turn(id, order, actor, &may_be_made).await {
@@ -58,7 +61,7 @@ impl DrawService {
         order: &RedrawOrder,
         actor: &Actor,
         may_be_made: &AtomicBool,
-    ) -> Result<(Redraw, Vec<ActivityPrize>), RedrawError> {
+    ) -> Result<Redrawn, RedrawError> {
         let mut reserve = Reserve::default();
         let mut retry = TransactionRetry::new();
         for _ in 0..ATTEMPTS {
@@ -71,17 +74,17 @@ impl DrawService {
                 reserve: &reserve,
                 may_be_made,
             };
-            match within_limit(attempt.run()).await {
-                Ok(Outcome::Committed(redraw, prizes)) => {
-                    self.made(&redraw);
-                    return Ok((redraw, prizes));
+            match change_in_turn(&self.mysql_reads, attempt.run()).await? {
+                Ok(Outcome::Committed(redrawn)) => {
+                    self.made(&redrawn.redraw);
+                    return Ok(redrawn);
                 }
-                Ok(Outcome::Repeated(redraw, prizes)) => {
+                Ok(Outcome::Repeated(redrawn)) => {
                     // An earlier attempt of this call made it, and lost the answer.
                     if may_be_made.load(Ordering::Relaxed) {
-                        self.made(&redraw);
+                        self.made(&redrawn.redraw);
                     }
-                    return Ok((redraw, prizes));
+                    return Ok(redrawn);
                 }
                 Ok(Outcome::NeedsReserve(need)) => reserve = self.reserve(&need).await?,
                 Ok(Outcome::LookAgain) => (),

@@ -1,13 +1,21 @@
 //! `POST /v1/win-records/{winRecordId}/fulfilment`.
 
-use actix_web::web::{Data, Json, ServiceConfig};
-use serde::{Deserialize, Serialize};
+use actix_web::{
+    HttpResponse,
+    http::StatusCode,
+    web::{Data, ServiceConfig},
+};
+use serde::Deserialize;
 
-use super::{super::WinnerService, Fulfilment, FulfilmentState, service::NewReport};
+use super::{
+    super::WinnerService,
+    FulfilmentState,
+    service::{Fulfilled, NewReport},
+};
 use crate::{
     activity::{actor, check},
-    http::{Body, Endpoint, FieldErrors, PathId, Problem, Service},
-    kernel::{ActivityId, UserId, WinRecordId},
+    http::{Body, Endpoint, FieldErrors, Once, PathId, Problem, Service, json_answer},
+    kernel::WinRecordId,
 };
 
 const REFERENCE_MAX_CHARS: usize = 200;
@@ -24,23 +32,14 @@ struct ReportBody {
     reference: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct FulfilledView {
-    win_record_id: WinRecordId,
-    activity_id: ActivityId,
-    user_id: UserId,
-    #[serde(flatten)]
-    fulfilment: Fulfilment,
-}
-
 /// Takes a report about a prize.
 async fn fulfil(
     caller: Service,
     PathId(id): PathId<WinRecordId>,
     Body(body): Body<ReportBody>,
+    once: Once,
     winners: Data<WinnerService>,
-) -> Result<Json<FulfilledView>, Problem> {
+) -> Result<HttpResponse, Problem> {
     let mut errors = FieldErrors::new();
     let reference = check::line(
         body.reference,
@@ -54,11 +53,7 @@ async fn fulfil(
         reference,
     };
     let actor = actor(caller.user_id());
-    let fulfilled = winners.fulfil(id, &report, &actor).await?;
-    Ok(Json(FulfilledView {
-        win_record_id: id,
-        activity_id: fulfilled.activity_id,
-        user_id: fulfilled.user_id,
-        fulfilment: fulfilled.fulfilment,
-    }))
+    let fulfilled = |done: &Fulfilled| json_answer(StatusCode::OK, done);
+    let change = winners.fulfil(id, &report, &actor);
+    once.answer(caller.user_id(), fulfilled, change).await
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use sea_orm::TransactionTrait;
+use serde::Serialize;
 use serde_json::json;
 
 use super::{
@@ -12,7 +13,10 @@ use super::{
 };
 use crate::{
     activity::{Actor, audit},
-    infra::mysql::{TransactionRetry, read_in_turn, within_limit},
+    infra::{
+        idempotency,
+        mysql::{TransactionRetry, read_in_turn},
+    },
     kernel::{ActivityId, UserId, WinRecordId},
     telemetry::metrics,
 };
@@ -25,10 +29,13 @@ pub(super) struct NewReport {
 }
 
 /// Where a prize is after a report.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Fulfilled {
+    pub(super) win_record_id: WinRecordId,
     pub(super) activity_id: ActivityId,
     pub(super) user_id: UserId,
+    #[serde(flatten)]
     pub(super) fulfilment: Fulfilment,
 }
 
@@ -42,7 +49,7 @@ impl WinnerService {
     ) -> Result<Fulfilled, FulfilmentError> {
         let mut retry = TransactionRetry::new();
         loop {
-            match within_limit(self.try_fulfil(id, report, actor)).await {
+            match self.try_fulfil(id, report, actor).await {
                 Err(FulfilmentError::Database { action, source }) => {
                     if !retry.again(&source).await {
                         return Err(FulfilmentError::Database { action, source });
@@ -84,15 +91,18 @@ impl WinnerService {
                 });
                 let entry = actor.did("win.fulfilment", held.activity_id, Some(detail));
                 audit::record(&tx, &entry).await?;
-                tx.commit().await?;
                 next
             }
         };
-        Ok(Fulfilled {
+        let fulfilled = Fulfilled {
+            win_record_id: id,
             activity_id: held.activity_id,
             user_id: held.user_id,
             fulfilment,
-        })
+        };
+        idempotency::settle(&tx, &fulfilled).await?;
+        tx.commit().await?;
+        Ok(fulfilled)
     }
 
     /// How far the prizes of these wins are, from `MySQL`.

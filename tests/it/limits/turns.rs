@@ -3,10 +3,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::join_all;
+use reqwest::Method;
 use sea_orm::{ConnectionTrait, TransactionTrait};
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Api, BagSpec, World, eventually};
+use crate::harness::{Answer, Api, Bag, BagSpec, World, eventually};
 
 /// As many as the processes of a test's world have for callers.
 const TURNS: i64 = 8;
@@ -91,11 +92,139 @@ fn assert_busy(answer: &Answer) {
 
 /// Calls that begin with a look at the locked table, one after another.
 async fn call_for_ever(api: &Api, caller: usize) -> Value {
-    let url = format!("{}/v1/prizes", api.url);
+    let calls = [
+        (
+            "/v1/prizes",
+            api.operator(),
+            json!({ "name": "Mug", "kind": "physical" }),
+        ),
+        (
+            "/v1/deny-list/import",
+            api.operator(),
+            json!({ "userIds": ["7"] }),
+        ),
+        (
+            "/v1/activities/7/redraws",
+            api.operator(),
+            json!({ "winRecordIds": ["7"], "reason": "forged" }),
+        ),
+        (
+            "/v1/win-records/7/fulfilment",
+            api.service(),
+            json!({ "state": "claimed" }),
+        ),
+    ];
+    let (path, token, body) = &calls[caller % calls.len()];
+    let url = format!("{}{path}", api.url);
     loop {
-        let request = api.http.post(&url).bearer_auth(api.operator());
+        let request = api.http.post(&url).bearer_auth(token);
         let request = request.header("Idempotency-Key", format!("caller-{caller}"));
-        let body = json!({ "name": "Mug", "kind": "physical" });
-        assert_busy(&api.send(request.json(&body)).await);
+        assert_busy(&api.send(request.json(body)).await);
     }
+}
+
+/// Changes that wait for a table.
+const STUCK: &str = "SELECT COUNT(*) FROM information_schema.processlist \
+     WHERE db = DATABASE() AND state LIKE 'Waiting for table%'";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_changes_lists_and_wins_waits_for_a_turn_like_everybody() {
+    let world = World::new().await;
+    let one_turn = [("LIMITS__MYSQL_CONCURRENCY", "1")];
+    let process = world.serve_with(&one_turn).await;
+    let api = world.api(&process).await;
+    let bag = api.open_bag(&BagSpec::waiting()).await;
+    api.join_all(&bag, 1_001..1_007).await;
+    world.draw_soon(&[bag]).await;
+    world.all_drawn(&[bag]).await;
+    let wins = world.wins(bag.id).await;
+    let (first, second) = (wins[0].id, wins[1].id);
+    let operator = api.operator();
+    // From now on the detail and the winners come from memory.
+    let winners = bag.path("/winners");
+    eventually("the winners to be listed", async || {
+        let listed = api.get(&operator, &winners).await.expect(200);
+        match listed["items"].as_array().map(Vec::len) {
+            Some(1..) => Ok(()),
+            Some(0) | None => Err(listed),
+        }
+    })
+    .await;
+
+    let locked = world.db.begin().await.expect("a connection");
+    let lock = locked.execute_unprepared("LOCK TABLES prize WRITE").await;
+    lock.expect("the lock");
+    let mug = json!({ "name": "Mug", "kind": "physical" });
+    let holding = api.post(&operator, "/v1/prizes", Some(mug));
+    let waiting = async {
+        eventually("the only turn to be taken", async || {
+            match world.number(STUCK).await {
+                1 => Ok(()),
+                waiting => Err(waiting),
+            }
+        })
+        .await;
+        let answers = of_each_kind(&api, &bag, [first, second]).await;
+        let unlock = locked.execute_unprepared("UNLOCK TABLES").await;
+        unlock.expect("unlocked");
+        answers
+    };
+    let (held, answers) = tokio::join!(holding, waiting);
+
+    answers.iter().for_each(assert_busy);
+    held.expect(201);
+    locked.rollback().await.expect("the connection is free");
+    let answers = of_each_kind(&api, &bag, [first, second]).await;
+    let busy = answers.iter().find(|answer| !answer.status.is_success());
+    assert!(busy.is_none(), "{busy:?}");
+    process.stop().await;
+    world.end().await;
+}
+
+/// One call of each kind, all at once.
+async fn of_each_kind(api: &Api, bag: &Bag, [first, second]: [u64; 2]) -> Vec<Answer> {
+    let (operator, service) = (api.operator(), api.service());
+    let redraw = json!({ "winRecordIds": [first.to_string()], "reason": "forged" });
+    let users = json!({ "userIds": ["7"] });
+    let claimed = json!({ "state": "claimed" });
+    let calls = [
+        (Method::GET, "/v1/deny-list".to_owned(), &operator, None),
+        (Method::PUT, "/v1/deny-list/8".to_owned(), &operator, None),
+        (
+            Method::DELETE,
+            "/v1/deny-list/9".to_owned(),
+            &operator,
+            None,
+        ),
+        (
+            Method::POST,
+            "/v1/deny-list/import".to_owned(),
+            &operator,
+            Some(users.clone()),
+        ),
+        (
+            Method::POST,
+            bag.path("/deny-list/import"),
+            &operator,
+            Some(users),
+        ),
+        (Method::POST, bag.path("/redraws"), &operator, Some(redraw)),
+        (
+            Method::POST,
+            format!("/v1/win-records/{second}/fulfilment"),
+            &service,
+            Some(claimed),
+        ),
+        (Method::GET, bag.path("/winners"), &operator, None),
+    ];
+    let calls = calls.into_iter().map(async |(method, path, token, body)| {
+        let request = api.http.request(method, format!("{}{path}", api.url));
+        let request = request.bearer_auth(token);
+        api.send(match body {
+            Some(body) => request.json(&body),
+            None => request,
+        })
+        .await
+    });
+    join_all(calls).await
 }

@@ -182,7 +182,8 @@ async fn a_redraw_waits_for_one_that_is_about_to_commit() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_scan_of_the_participants_holds_nobody_up() {
     let world = World::new().await;
-    let process = world.serve().await;
+    let one_turn = [("LIMITS__MYSQL_CONCURRENCY", "1")];
+    let process = world.serve_with(&one_turn).await;
     let api = world.api(&process).await;
     let bag = drawn_bag(&world, &api, 8).await;
     let first = world.holder(&bag, 1).await;
@@ -191,16 +192,20 @@ async fn a_scan_of_the_participants_holds_nobody_up() {
     let redrawing = api.redraw(&bag, std::slice::from_ref(&first.id));
     let looking = async {
         until_waiting(&world, SCANS, 1).await;
-        let other = world.db.begin().await.unwrap();
         let row = format!(
             "SELECT id FROM activity WHERE id = {} FOR UPDATE NOWAIT",
             bag.id
         );
-        other
-            .execute_unprepared(&row)
-            .await
-            .expect("nobody holds it");
-        other.rollback().await.unwrap();
+        // The proof of the draw is published under this lock, in a moment of its own.
+        eventually("nobody to hold the activity", async || {
+            let other = world.db.begin().await.unwrap();
+            let locked = other.execute_unprepared(&row).await;
+            other.rollback().await.unwrap();
+            locked.map(|_| ())
+        })
+        .await;
+        let prizes = api.get(&api.operator(), "/v1/prizes").await;
+        prizes.expect(200);
         held.execute_unprepared("UNLOCK TABLES").await.unwrap();
         held.rollback().await.unwrap();
     };
