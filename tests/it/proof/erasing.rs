@@ -1,32 +1,40 @@
 //! Erased participations: their neighbours notice nothing, and they themselves are gone.
 
 use luckybag::{
-    candidate::entries::{LeafKept, forget_entries, keep_leaf},
+    activity,
+    candidate::{self, Erasure, entries::forget_entries},
     kernel::{ActivityId, UserId},
 };
 use sea_orm::TransactionTrait;
 use serde_json::Value;
 
-use super::{staying, users_of, verifiers::assert_verified};
+use super::{sizes, staying, users_of, verifiers::assert_verified};
 use crate::harness::{BagSpec, World};
 
 impl World {
-    /// Erases a participation as `user erase` does.
-    async fn erase(&self, id: ActivityId, user: u64) -> LeafKept {
+    /// Erases a user from one activity; the leaves that were kept, `None` when it is not possible now.
+    async fn erase(&self, id: ActivityId, user: u64) -> Option<u64> {
         let tx = self.db.begin().await.expect("a transaction");
-        let kept = keep_leaf(&tx, id, UserId(user)).await.expect("the leaf");
-        if kept == LeafKept::ProofPending {
-            return kept;
+        let activity = activity::find_for_update(&tx, id).await;
+        let activity = activity.expect("MySQL answers").expect("an activity");
+        let erasure = candidate::erase_user(&tx, &activity, UserId(user)).await;
+        match erasure.expect("MySQL answers") {
+            Erasure::Erased { leaves_kept, .. } => {
+                tx.commit().await.expect("committed");
+                Some(leaves_kept)
+            }
+            Erasure::NotNow => None,
         }
-        for table in ["participation", "presence", "task_completion"] {
-            let statement =
-                format!("DELETE FROM {table} WHERE activity_id = {id} AND user_id = {user}");
-            sea_orm::ConnectionTrait::execute_unprepared(&tx, &statement)
-                .await
-                .expect(table);
-        }
-        tx.commit().await.expect("committed");
-        kept
+    }
+
+    /// Whether the stored tree names any of these users.
+    async fn assert_unnamed(&self, gone: &[u64]) {
+        let gone: Vec<String> = gone.iter().map(u64::to_string).collect();
+        let named = format!(
+            "SELECT COUNT(*) FROM entries_node WHERE first_user_id IN ({})",
+            gone.join(", ")
+        );
+        assert_eq!(self.number(&named).await, 0, "an erased user is named");
     }
 }
 
@@ -40,10 +48,7 @@ async fn an_erased_participation_keeps_the_paths_of_its_neighbours() {
     world.draw_soon(&[bag]).await;
     world.all_drawn(&[bag]).await;
     let proof = api.proof(&bag).await;
-    let mut users: Vec<u64> = Vec::new();
-    for number in 0..1_030 {
-        users.push(1_000_000 + number * 3 + number % 2);
-    }
+    let users: Vec<u64> = (0..1_030).map(sizes::user).collect();
     let wins = world.wins(bag.id).await;
     let winners: Vec<u64> = wins.iter().map(|win| win.user_id).collect();
 
@@ -56,16 +61,9 @@ async fn an_erased_participation_keeps_the_paths_of_its_neighbours() {
     for user in &gone {
         let kept = world.erase(bag.id, *user).await;
         let again = world.erase(bag.id, *user).await;
-        assert!(kept != LeafKept::ProofPending && again == LeafKept::NotNeeded);
+        assert!(kept.is_some() && again == Some(0), "{kept:?} {again:?}");
     }
-    let first_ids = format!(
-        "SELECT COUNT(*) FROM entries_node WHERE first_user_id IN ({})",
-        gone.iter()
-            .map(u64::to_string)
-            .collect::<Vec<_>>()
-            .join(", ")
-    );
-    assert_eq!(world.number(&first_ids).await, 0, "an erased user is named");
+    world.assert_unnamed(&gone).await;
 
     // Whoever has read nothing yet, and whoever shows the proof for the first time.
     let reader = world.serve().await;
@@ -105,16 +103,15 @@ async fn two_users_of_one_block_can_be_erased_at_once() {
         .iter()
         .map(|win| win.user_id)
         .collect();
-    let user = |number: u64| 1_000_000 + number * 3 + number % 2;
 
-    let erasing = (0..4).map(|number| world.erase(bag.id, user(number)));
+    let erasing = (0..4).map(|number| world.erase(bag.id, sizes::user(number)));
     let kept = futures_util::future::join_all(erasing).await;
 
-    assert_eq!(kept, [LeafKept::Kept; 4]);
+    assert_eq!(kept, [Some(1); 4]);
     let reader = world.serve().await;
     let reader_api = world.api(&reader).await;
     assert_eq!(reader_api.proof(&bag).await, proof, "{won:?}");
-    super::sizes::check_entries(&reader_api, &bag, &proof, &[4, 20, 39]).await;
+    sizes::check_entries(&reader_api, &bag, &proof, &[4, 20, 39]).await;
 
     reader.stop().await;
     process.stop().await;
@@ -139,17 +136,21 @@ async fn nothing_is_erased_before_the_proof_and_everything_can_go_after_it() {
         .insert_participation(&bag, late, "late", "'closed'")
         .await;
 
-    assert_eq!(world.erase(bag.id, joined).await, LeafKept::ProofPending);
-    assert_eq!(world.erase(bag.id, stranger).await, LeafKept::NotNeeded);
+    for user in [joined, late, stranger] {
+        assert_eq!(world.erase(bag.id, user).await, None, "it is open");
+    }
     world.draw_soon(&[bag]).await;
     assert!(!process.exit_status().await.success());
-    assert_eq!(world.erase(bag.id, joined).await, LeafKept::ProofPending);
-    assert_eq!(world.erase(bag.id, late).await, LeafKept::NotNeeded);
+    for user in [joined, late, stranger] {
+        assert_eq!(world.erase(bag.id, user).await, None, "no proof yet");
+    }
 
     let process = world.serve().await;
     let api = world.api(&process).await;
     api.proof(&bag).await;
-    assert_eq!(world.erase(bag.id, joined).await, LeafKept::Kept);
+    assert_eq!(world.erase(bag.id, joined).await, Some(1));
+    assert_eq!(world.erase(bag.id, late).await, Some(0));
+    assert_eq!(world.erase(bag.id, stranger).await, Some(0));
     process.stop().await;
     // Retention, in small steps.
     let mut steps = 0;
@@ -163,7 +164,7 @@ async fn nothing_is_erased_before_the_proof_and_everything_can_go_after_it() {
         let expired = api.get(&api.viewer(users[1]), &bag.path(path)).await;
         expired.expect_problem(410, "proof_expired");
     }
-    assert_eq!(world.erase(bag.id, users[1]).await, LeafKept::NotNeeded);
+    assert_eq!(world.erase(bag.id, users[1]).await, Some(0));
 
     process.stop().await;
     world.end().await;
