@@ -68,7 +68,7 @@ async fn keep(
     store::insert_erased(tx, id, member.index, &leaf).await?;
     if node.first_user_id == user_id {
         let next = next_user(tx, source, &block, user_id).await?;
-        store::move_first_user(tx, id, node.number, next).await?;
+        store::move_first_user(tx, id, user_id, next).await?;
     }
     Ok(true)
 }

@@ -114,22 +114,18 @@ pub(super) async fn find_block(
     }))
 }
 
-/// Says that a block begins at another user id.
+/// Says that what began at a user id begins at another one: the user's block, and every block before
+/// it that has been emptied.
 pub(super) async fn move_first_user(
     tx: &impl ConnectionTrait,
     id: ActivityId,
-    block: u64,
-    first_user_id: UserId,
+    from: UserId,
+    to: UserId,
 ) -> Result<(), DbErr> {
     tx.execute_raw(sql(
         "UPDATE entries_node SET first_user_id = ? \
-         WHERE activity_id = ? AND node_level = ? AND node_index = ?",
-        [
-            first_user_id.into(),
-            id.into(),
-            BLOCK_LEVEL.into(),
-            block.into(),
-        ],
+         WHERE activity_id = ? AND node_level = ? AND first_user_id = ?",
+        [to.into(), id.into(), BLOCK_LEVEL.into(), from.into()],
     ))
     .await
     .map(|_| ())

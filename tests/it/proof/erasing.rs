@@ -1,12 +1,18 @@
 //! Erased participations: their neighbours notice nothing, and they themselves are gone.
 
+use std::sync::Arc;
+
 use luckybag::{
     activity,
-    candidate::{self, Erasure, entries::forget_entries},
+    candidate::{
+        self, Erasure,
+        entries::{Entries, EntryReader, OpenEntry, forget_entries, leaf_hash},
+    },
     kernel::{ActivityId, UserId},
 };
 use sea_orm::TransactionTrait;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 
 use super::{sizes, staying, users_of, verifiers::assert_verified};
 use crate::harness::{BagSpec, World};
@@ -24,6 +30,37 @@ impl World {
                 Some(leaves_kept)
             }
             Erasure::NotNow => None,
+        }
+    }
+
+    /// Leaves what the erasure of many users leaves, none of them the first of a block.
+    async fn erase_many(&self, id: ActivityId, users: &[u64]) {
+        let reader = EntryReader::new(self.db.clone(), Arc::new(Semaphore::new(1)));
+        let read = reader.entries(id).await.expect("MySQL answers");
+        let Entries::Published(tree) = read else {
+            panic!("{read:?}")
+        };
+        let mut leaves = Vec::new();
+        for user in users.iter().map(|user| UserId(*user)) {
+            let entry = reader.entry_of(&tree, user).await.expect("MySQL answers");
+            let OpenEntry {
+                index, salt, state, ..
+            } = entry.expect("an entry");
+            let leaf = hex::encode(leaf_hash(id, &salt, user, state));
+            leaves.push(format!("({id}, {index}, UNHEX('{leaf}'))"));
+        }
+        let users: Vec<String> = users.iter().map(u64::to_string).collect();
+        for statement in [
+            format!(
+                "INSERT INTO erased_leaf (activity_id, position, hash) VALUES {}",
+                leaves.join(", ")
+            ),
+            format!(
+                "DELETE FROM participation WHERE activity_id = {id} AND user_id IN ({})",
+                users.join(", ")
+            ),
+        ] {
+            self.execute(&statement).await;
         }
     }
 
@@ -166,6 +203,40 @@ async fn nothing_is_erased_before_the_proof_and_everything_can_go_after_it() {
     }
     assert_eq!(world.erase(bag.id, users[1]).await, Some(0));
 
+    process.stop().await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_user_behind_an_emptied_block_is_forgotten_too() {
+    let world = World::new().await;
+    let process = world.serve().await;
+    let api = world.api(&process).await;
+    let bag = api.open_bag(&BagSpec::waiting()).await;
+    world.insert_joined(&bag, 1_030).await;
+    world.draw_soon(&[bag]).await;
+    world.all_drawn(&[bag]).await;
+    let proof = api.proof(&bag).await;
+
+    // The whole first block, its first user last, and then those with which the second one begins.
+    let many: Vec<u64> = (1..1_022).map(sizes::user).collect();
+    world.erase_many(bag.id, &many).await;
+    let last = [1_022, 1_023, 0, 1_024, 1_025].map(sizes::user);
+    for user in last {
+        assert_eq!(world.erase(bag.id, user).await, Some(1), "{user}");
+    }
+    let gone = [&many[..], &last].concat();
+
+    world.assert_unnamed(&gone).await;
+    let reader = world.serve().await;
+    let reader_api = world.api(&reader).await;
+    assert_eq!(reader_api.proof(&bag).await, proof);
+    sizes::check_entries(&reader_api, &bag, &proof, &[1_026, 1_029]).await;
+    for number in [0, 500, 1_023, 1_024, 1_025] {
+        reader_api.no_entry(&bag, sizes::user(number)).await;
+    }
+
+    reader.stop().await;
     process.stop().await;
     world.end().await;
 }
