@@ -89,6 +89,19 @@ pub async fn find_leaf_key(conn: &impl ConnectionTrait, id: ActivityId) -> Resul
     bytes32(id, row.and_then(|row| row.leaf_key)).map(LeafKey::new)
 }
 
+/// Keeps a drawn activity's proof from being published, and so anybody from being erased, until the
+/// transaction ends; `false` when it is published, or the activity not drawn.
+pub async fn lock_unpublished(tx: &impl ConnectionTrait, id: ActivityId) -> Result<bool, DbErr> {
+    let row = tx
+        .query_one_raw(sql(
+            "SELECT id FROM activity \
+             WHERE id = ? AND status = 'drawn' AND proof_published_at IS NULL LOCK IN SHARE MODE",
+            [id.into()],
+        ))
+        .await?;
+    Ok(row.is_some())
+}
+
 /// Publishes a drawn activity's proof and returns the new version and the time; `None` when that
 /// was done already or it is not drawn. Takes the row's lock, so it comes first in its transaction.
 pub async fn mark_published(

@@ -10,7 +10,7 @@ use super::{
     block::{Block, BlockNode, Source},
     leaf::{EntryState, Salt},
     store,
-    tree::{BLOCK_LEN, BLOCK_LEVEL, Hash, empty_tree, top_level, way_up},
+    tree::{BLOCK_LEN, BLOCK_LEVEL, Hash, empty_tree, entries_root, top_level, way_up},
 };
 use crate::{
     activity::{
@@ -118,6 +118,11 @@ impl EntryReader {
             None if count == 0 => empty_tree(),
             Some(_) | None => return Ok(Entries::Expired),
         };
+        if entries_root(id, count, &hash) != published.entries_root {
+            let text =
+                format!("the stored nodes of activity {id} do not lead to its published root");
+            return Err(DbErr::Type(text));
+        }
         Ok(Entries::Published(Arc::new(Tree {
             hash,
             published,

@@ -166,10 +166,10 @@ pub(super) async fn insert_erased(
     .map(|_| ())
 }
 
-/// Stores nodes, blocks with the user id at which they begin; again is the same, since they follow
-/// from rows that are frozen.
+/// Stores nodes, blocks with the user id at which they begin. Again is the same as long as nobody is
+/// erased, which the transaction has to rule out.
 pub(super) async fn insert_nodes(
-    conn: &impl ConnectionTrait,
+    tx: &impl ConnectionTrait,
     id: ActivityId,
     nodes: &[(Node, Option<UserId>)],
 ) -> Result<(), DbErr> {
@@ -189,7 +189,7 @@ pub(super) async fn insert_nodes(
                 first_user_id.map(|user| user.0).into(),
             ]
         });
-        conn.execute_raw(sql(text, values)).await?;
+        tx.execute_raw(sql(text, values)).await?;
     }
     Ok(())
 }

@@ -99,11 +99,13 @@ impl Publisher {
         }
         let stored = entries::store_entries(&self.db, &activity, &stop).await;
         let Some(built) = stored.map_err(db_error("store the entries", id))? else {
+            tracing::info!("stopped, or somebody else has published the proof");
             return Ok(false);
         };
         kernel::step("proof.stored");
         let is_published = self.mark(&activity, &built).await;
         if !is_published.map_err(db_error("publish the proof", id))? {
+            tracing::info!("somebody else has published the proof");
             return Ok(false);
         }
         kernel::step("proof.published");

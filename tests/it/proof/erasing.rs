@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use super::{sizes, staying, users_of, verifiers::assert_verified};
-use crate::harness::{BagSpec, World};
+use crate::harness::{BagSpec, World, eventually};
 
 impl World {
     /// Erases a user from one activity; the leaves that were kept, `None` when it is not possible now.
@@ -238,5 +238,46 @@ async fn the_first_user_behind_an_emptied_block_is_forgotten_too() {
 
     reader.stop().await;
     process.stop().await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_publishes_too_slowly_changes_nothing_after_an_erasure() {
+    let world = World::new().await;
+    let slow = world
+        .serve_with(&[("LUCKYBAG_PAUSE_AT", "proof.page")])
+        .await;
+    let api = world.api(&slow).await;
+    let bag = api.open_bag(&BagSpec::waiting()).await;
+    world.insert_joined(&bag, 2_500).await;
+    world.draw_soon(&[bag]).await;
+    let says = async |words: &str| {
+        eventually(words, async || {
+            let lines = slow.log_lines();
+            let said = lines.iter().any(|line| line.contains(words));
+            said.then_some(()).ok_or_else(|| slow.log_tail())
+        })
+        .await;
+    };
+    says("pausing here, as asked").await;
+
+    let fast = world.serve().await;
+    let proof = world.api(&fast).await.proof(&bag).await;
+    for number in [1_500, 2_100] {
+        let command = format!("user erase {}", sizes::user(number));
+        world.operate(&command, &[]).await.printed();
+    }
+    slow.signal("CONT");
+    says("somebody else has published the proof").await;
+
+    let reader = world.serve().await;
+    let reader_api = world.api(&reader).await;
+    assert_eq!(reader_api.proof(&bag).await, proof);
+    assert_verified((&proof, None));
+    sizes::check_entries(&reader_api, &bag, &proof, &[0, 1_499, 1_501, 2_101, 2_499]).await;
+
+    for process in [reader, fast, slow] {
+        process.stop().await;
+    }
     world.end().await;
 }
