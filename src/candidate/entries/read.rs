@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, hash::Hash as Key, sync::Arc, time::Duration};
 
 use moka::future::Cache;
-use sea_orm::{DatabaseConnection, DbErr};
+use sea_orm::{ConnAcquireErr, DatabaseConnection, DbErr};
 use tokio::sync::{OnceCell, Semaphore};
 
 use super::{
@@ -54,6 +54,18 @@ pub enum Entries {
 /// Something that is read once, by whoever comes first.
 type Slot<T> = Arc<OnceCell<T>>;
 
+/// Why there is no tree to keep in memory.
+enum NoTree {
+    Untold(Entries),
+    Failed(DbErr),
+}
+
+impl From<DbErr> for NoTree {
+    fn from(error: DbErr) -> Self {
+        Self::Failed(error)
+    }
+}
+
 /// Reads entries. Cheap to clone.
 #[derive(Clone)]
 pub struct EntryReader {
@@ -90,15 +102,17 @@ impl EntryReader {
     /// The tree of an activity.
     pub async fn entries(&self, id: ActivityId) -> Result<Entries, DbErr> {
         let slot = slot_of(&self.trees, id).await;
-        if let Some(tree) = slot.get() {
-            return Ok(Entries::Published(Arc::clone(tree)));
+        let read = read_once(&slot, || async {
+            match read_in_turn(&self.permits, self.read_tree(id)).await? {
+                Entries::Published(tree) => Ok(tree),
+                untold @ (Entries::Pending | Entries::Expired) => Err(NoTree::Untold(untold)),
+            }
+        });
+        match read.await {
+            Ok(tree) => Ok(Entries::Published(tree)),
+            Err(NoTree::Untold(entries)) => Ok(entries),
+            Err(NoTree::Failed(error)) => Err(error),
         }
-        let read = read_in_turn(&self.permits, self.read_tree(id)).await?;
-        if let Entries::Published(tree) = &read {
-            // Whoever was faster has read the same.
-            slot.set(Arc::clone(tree)).unwrap_or_default();
-        }
-        Ok(read)
     }
 
     async fn read_tree(&self, id: ActivityId) -> Result<Entries, DbErr> {
@@ -168,14 +182,28 @@ impl EntryReader {
     async fn block(&self, tree: &Tree, node: &BlockNode) -> Result<Arc<Block>, DbErr> {
         let (id, count) = (tree.source.activity_id, tree.published.entries_count);
         let slot = slot_of(&self.blocks, (id, node.number)).await;
-        // Whoever comes first reads; should it be cancelled or fail, the next one does.
-        let block = slot
-            .get_or_try_init(|| async {
-                let read = tree.source.block(&self.db, node, count);
-                read_in_turn(&self.permits, read).await.map(Arc::new)
-            })
-            .await?;
-        Ok(Arc::clone(block))
+        read_once(&slot, || async {
+            let read = tree.source.block(&self.db, node, count);
+            read_in_turn(&self.permits, read).await.map(Arc::new)
+        })
+        .await
+    }
+}
+
+/// What is in a slot. Whoever comes first reads it; should that one be cancelled or fail, the next one
+/// does, as long as it has not waited for too long.
+async fn read_once<T, E, F>(slot: &OnceCell<T>, read: impl FnOnce() -> F) -> Result<T, E>
+where
+    T: Clone,
+    E: From<DbErr>,
+    F: Future<Output = Result<T, E>>,
+{
+    /// A little more than one reader may take.
+    const PATIENCE: Duration = Duration::from_secs(8);
+
+    match tokio::time::timeout(PATIENCE, slot.get_or_try_init(read)).await {
+        Ok(kept) => kept.cloned(),
+        Err(_) => Err(DbErr::ConnectionAcquire(ConnAcquireErr::Timeout).into()),
     }
 }
 
