@@ -1,8 +1,13 @@
 //! Entries and their paths, for whoever asks: from memory, else from `MySQL`.
 
-use std::{collections::BTreeMap, hash::Hash as Key, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    hash::Hash as Key,
+    sync::Arc,
+    time::Duration,
+};
 
-use moka::future::Cache;
+use moka::{future::Cache, policy::EvictionPolicy};
 use sea_orm::{ConnAcquireErr, DatabaseConnection, DbErr};
 use tokio::sync::{OnceCell, Semaphore};
 
@@ -17,7 +22,7 @@ use crate::{
         self, Seed,
         publication::{self, Published},
     },
-    infra::mysql::read_in_turn,
+    infra::mysql::{answer, read_in_turn, read_turn},
     kernel::{ActivityId, UserId},
 };
 
@@ -54,6 +59,14 @@ pub enum Entries {
 /// Something that is read once, by whoever comes first.
 type Slot<T> = Arc<OnceCell<T>>;
 
+/// In whose turn a block is read.
+#[derive(Clone, Copy)]
+enum Turn {
+    OfItsOwn,
+    /// The caller has one.
+    Held,
+}
+
 /// Why there is no tree to keep in memory.
 enum NoTree {
     Untold(Entries),
@@ -80,8 +93,9 @@ impl EntryReader {
     const MEMORY: Duration = Duration::from_mins(1);
     /// Of 2,000 hashes for a million entries.
     const TREES_KEPT: u64 = 50;
-    /// Of 90 kB at most.
-    const BLOCKS_KEPT: u64 = 400;
+    /// 128 MB of full blocks, with two hashes and 24 bytes for each entry: more than the 977 blocks
+    /// of a million entries, which the document of a round may need all of.
+    const BLOCKS_KEPT: u64 = (128 << 20) / (BLOCK_LEN * (2 * 32 + 24));
 
     /// `permits` bounds how many readers are in `MySQL` at once.
     pub fn new(db: DatabaseConnection, permits: Arc<Semaphore>) -> Self {
@@ -94,6 +108,8 @@ impl EntryReader {
                 .build(),
             blocks: Cache::builder()
                 .max_capacity(Self::BLOCKS_KEPT)
+                // Whatever was asked for last is kept: crowds come and go.
+                .eviction_policy(EvictionPolicy::lru())
                 .time_to_live(Self::MEMORY)
                 .build(),
         }
@@ -151,13 +167,31 @@ impl EntryReader {
         let Some(node) = tree.block_before(user_id) else {
             return Ok(None);
         };
-        let block = self.block(tree, node).await?;
+        let block = self.block(tree, node, Turn::OfItsOwn).await?;
         let member = block.member(user_id);
         Ok(member.map(|member| tree.open(&block, member.index, user_id, member.state)))
     }
 
-    /// The entry of somebody who won, erased or not; `None` when there is no such entry.
-    pub async fn entry_of_winner(
+    /// The entries of users who won, erased or not; whoever has no such entry is left out.
+    ///
+    /// All of them in one turn: of many that might not come, one would take the rest with it.
+    pub async fn entries_of_winners(
+        &self,
+        tree: &Tree,
+        users: &BTreeSet<UserId>,
+    ) -> Result<BTreeMap<UserId, OpenEntry>, DbErr> {
+        let _turn = read_turn(&self.permits).await?;
+        let mut entries = BTreeMap::new();
+        // By user id, so that the winners of one block come one after the other.
+        for user_id in users {
+            if let Some(entry) = self.entry_of_winner(tree, *user_id).await? {
+                entries.insert(*user_id, entry);
+            }
+        }
+        Ok(entries)
+    }
+
+    async fn entry_of_winner(
         &self,
         tree: &Tree,
         user_id: UserId,
@@ -165,7 +199,7 @@ impl EntryReader {
         let leaf = tree.source.leaf(user_id, EntryState::ELIGIBLE);
         let start = tree.block_before(user_id).map_or(0, |node| node.number);
         for node in tree.blocks.iter().filter(|node| node.number >= start) {
-            let block = self.block(tree, node).await?;
+            let block = self.block(tree, node, Turn::Held).await?;
             if let Some(index) = block.index_of(&leaf) {
                 let entry = tree.open(&block, index, user_id, EntryState::ELIGIBLE);
                 return Ok(Some(entry));
@@ -179,12 +213,16 @@ impl EntryReader {
         Ok(None)
     }
 
-    async fn block(&self, tree: &Tree, node: &BlockNode) -> Result<Arc<Block>, DbErr> {
+    async fn block(&self, tree: &Tree, node: &BlockNode, turn: Turn) -> Result<Arc<Block>, DbErr> {
         let (id, count) = (tree.source.activity_id, tree.published.entries_count);
         let slot = slot_of(&self.blocks, (id, node.number)).await;
         read_once(&slot, || async {
             let read = tree.source.block(&self.db, node, count);
-            read_in_turn(&self.permits, read).await.map(Arc::new)
+            let block = match turn {
+                Turn::OfItsOwn => read_in_turn(&self.permits, read).await,
+                Turn::Held => answer(read).await,
+            };
+            block.map(Arc::new)
         })
         .await
     }

@@ -179,26 +179,17 @@ impl ProofService {
 
     async fn write(&self, published: &Published) -> Result<Bytes, ProofError> {
         let id = published.detail.id;
-        let mut openings = std::collections::HashMap::new();
-        // By user id, so that the winners of one block come one after the other.
-        let mut by_user: Vec<&WinRecord> = published.list.all().iter().collect();
-        by_user.sort_by_key(|win| win.user_id);
-        for win in by_user {
-            let found = self
-                .entries
-                .entry_of_winner(&published.tree, win.user_id)
-                .await;
-            let entry = found.map_err(db_error(id))?;
-            let user_id = win.user_id;
-            let entry = entry.ok_or(ProofError::WinnerWithoutEntry { id, user_id })?;
-            openings.insert(user_id, entry);
-        }
+        let wins = published.list.all();
+        let users = wins.iter().map(|win| win.user_id).collect();
+        let opened = self.entries.entries_of_winners(&published.tree, &users);
+        let mut openings = opened.await.map_err(db_error(id))?;
         let open = |win: &WinRecord| {
-            openings
-                .remove(&win.user_id)
-                .map(|entry| winner(win, entry))
+            let user_id = win.user_id;
+            let entry = openings.remove(&user_id);
+            let entry = entry.ok_or(ProofError::WinnerWithoutEntry { id, user_id })?;
+            Ok(winner(win, entry))
         };
-        let winners = published.list.all().iter().filter_map(open).collect();
+        let winners = wins.iter().map(open).collect::<Result<_, ProofError>>()?;
         let proof = published.document(winners)?;
         let json = serde_json::to_vec(&proof);
         json.map(Bytes::from)
