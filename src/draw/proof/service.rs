@@ -1,6 +1,6 @@
 //! Proofs for whoever asks: made once for each round, then from this process's memory.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use actix_web::web::Bytes;
 use moka::{future::Cache, policy::EvictionPolicy};
@@ -222,7 +222,7 @@ impl Published {
             entries_root: Hex32(tree.published.entries_root),
             round,
             cutoff_score: last.map(|winner| winner.score),
-            redraws: (2..=round).map(|round| redraw(round, &winners)).collect(),
+            redraws: redraws(round, &winners),
             winners,
         })
     }
@@ -241,13 +241,21 @@ fn winner(win: &WinRecord, entry: OpenEntry) -> Winner {
     }
 }
 
-fn redraw(round: u32, winners: &[Winner]) -> Redraw {
-    let revoked = winners
-        .iter()
-        .filter(|winner| winner.revoked_in_round == Some(round));
-    let mut seats: Vec<u32> = revoked.map(|winner| winner.seat).collect();
-    seats.sort_unstable();
-    Redraw { round, seats }
+/// Rounds 2 to `last`.
+fn redraws(last: u32, winners: &[Winner]) -> Vec<Redraw> {
+    let mut revoked: BTreeMap<u32, Vec<u32>> =
+        (2..=last).map(|round| (round, Vec::new())).collect();
+    for winner in winners {
+        let round = winner.revoked_in_round;
+        if let Some(seats) = round.and_then(|round| revoked.get_mut(&round)) {
+            seats.push(winner.seat);
+        }
+    }
+    let redraw = |(round, mut seats): (u32, Vec<u32>)| {
+        seats.sort_unstable();
+        Redraw { round, seats }
+    };
+    revoked.into_iter().map(redraw).collect()
 }
 
 fn entry_proof(
