@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{ProofFault, opened::Winners};
+use super::{ProofFault, opened::Winners, strict};
 use crate::{
     activity::{SCORE_RULE_VERSION, Seed, commitment, rules_hash},
     draw::proof::document::{Id, Proof},
@@ -41,8 +41,9 @@ pub(super) struct Prize {
 
 impl Rules {
     pub(super) fn parse(text: &str) -> Result<Self, ProofFault> {
-        let text: Text = serde_json::from_str(text)
-            .map_err(|error| ProofFault::RulesUnusable(error.to_string()))?;
+        let unusable = |error: serde_json::Error| ProofFault::RulesUnusable(error.to_string());
+        strict::check(text).map_err(unusable)?;
+        let text: Text = serde_json::from_str(text).map_err(unusable)?;
         let Text {
             activity_id,
             score_rule_version,
