@@ -89,6 +89,19 @@ pub async fn find_leaf_key(conn: &impl ConnectionTrait, id: ActivityId) -> Resul
     bytes32(id, row.and_then(|row| row.leaf_key)).map(LeafKey::new)
 }
 
+/// Keeps a drawn activity's proof from being published, and so anybody from being erased, until the
+/// transaction ends; `false` when it is published, or the activity not drawn.
+pub async fn lock_unpublished(tx: &impl ConnectionTrait, id: ActivityId) -> Result<bool, DbErr> {
+    let row = tx
+        .query_one_raw(sql(
+            "SELECT id FROM activity \
+             WHERE id = ? AND status = 'drawn' AND proof_published_at IS NULL LOCK IN SHARE MODE",
+            [id.into()],
+        ))
+        .await?;
+    Ok(row.is_some())
+}
+
 /// Publishes a drawn activity's proof and returns the new version and the time; `None` when that
 /// was done already or it is not drawn. Takes the row's lock, so it comes first in its transaction.
 pub async fn mark_published(
@@ -112,24 +125,48 @@ pub async fn mark_published(
     Ok(row.and_then(|row| Some((row.version, row.proof_published_at?))))
 }
 
-#[derive(FromQueryResult)]
-struct IdRow {
-    id: ActivityId,
+/// A drawn activity whose proof should have been published by now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromQueryResult)]
+pub struct Missed {
+    pub drawn_at: Timestamp,
+    pub id: ActivityId,
 }
 
-/// Drawn activities whose proof should have been published by now: whoever drew them has had 5 s,
-/// and 1 s more for every 10,000 participants.
+impl Missed {
+    /// Stands before all of them.
+    pub const NONE: Self = Self {
+        drawn_at: Timestamp::UNIX_EPOCH,
+        id: ActivityId(0),
+    };
+}
+
+/// Whoever drew an activity has had 5 s, and 1 s more for every 10,000 participants.
+const IS_MISSED: &str = "status = 'drawn' AND proof_published_at IS NULL \
+     AND drawn_at <= NOW(3) - INTERVAL (5 + COALESCE(joined_count, 0) DIV 10000) SECOND";
+
+/// Up to `limit` missed proofs behind `after`, the longest missed ones first.
 pub async fn list_missed(
     conn: &impl ConnectionTrait,
+    after: Missed,
     limit: u32,
-) -> Result<Vec<ActivityId>, DbErr> {
-    let rows = IdRow::find_by_statement(sql(
-        "SELECT id FROM activity WHERE status = 'drawn' AND proof_published_at IS NULL \
-         AND drawn_at <= NOW(3) - INTERVAL (5 + COALESCE(joined_count, 0) DIV 10000) SECOND \
-         ORDER BY drawn_at LIMIT ?",
-        [limit.into()],
-    ))
-    .all(conn)
-    .await?;
-    Ok(rows.into_iter().map(|row| row.id).collect())
+) -> Result<Vec<Missed>, DbErr> {
+    let text = format!(
+        "SELECT drawn_at, id FROM activity WHERE {IS_MISSED} \
+         AND (drawn_at > ? OR (drawn_at = ? AND id > ?)) ORDER BY drawn_at, id LIMIT ?"
+    );
+    let Missed { drawn_at, id } = after;
+    let values = [drawn_at.into(), drawn_at.into(), id.into(), limit.into()];
+    Missed::find_by_statement(sql(text, values)).all(conn).await
+}
+
+#[derive(FromQueryResult)]
+struct Count {
+    count: i64,
+}
+
+/// How many proofs are missed.
+pub async fn count_missed(conn: &impl ConnectionTrait) -> Result<u64, DbErr> {
+    let text = format!("SELECT COUNT(*) AS count FROM activity WHERE {IS_MISSED}");
+    let row = Count::find_by_statement(sql(text, [])).one(conn).await?;
+    Ok(row.map_or(0, |row| row.count.unsigned_abs()))
 }

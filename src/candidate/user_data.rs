@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::{
     CandidateService, deny,
     deny::StoredDenial,
-    entries::{self, LeafKept},
+    entries,
     store::{
         self, RemovedRows, StoredClaim, StoredCompletion, StoredParticipation, StoredPresence,
     },
@@ -113,7 +113,7 @@ pub fn needs_participants(activity: &Activity) -> bool {
     }
 }
 
-/// Erases a user from one activity in the caller's transaction: the rows, and the deny entry once
+/// Erases a user from one activity in the transaction that holds its row locked: the rows, and the deny entry once
 /// the activity takes no more joins. The leaf of a published entry stays, for its neighbours.
 pub async fn erase_user(
     tx: &impl ConnectionTrait,
@@ -125,16 +125,8 @@ pub async fn erase_user(
         return Ok(Erasure::NotNow);
     }
     // Of what is being removed anyhow, nothing is opened any more.
-    let leaf = if activity.participants_removed_at.is_some() {
-        LeafKept::NotNeeded
-    } else {
-        entries::keep_leaf(tx, id, user_id).await?
-    };
-    let leaves_kept = match leaf {
-        LeafKept::Kept => 1,
-        LeafKept::NotNeeded => 0,
-        LeafKept::ProofPending => return Ok(Erasure::NotNow),
-    };
+    let is_opened = activity.participants_removed_at.is_none();
+    let is_leaf_kept = is_opened && entries::keep_leaf(tx, activity, user_id).await?;
     let rows = store::delete_rows_of(tx, id, user_id).await?;
     let deny_entries = if activity.status.may_take_joins() {
         0
@@ -144,7 +136,7 @@ pub async fn erase_user(
     Ok(Erasure::Erased {
         rows,
         deny_entries,
-        leaves_kept,
+        leaves_kept: u64::from(is_leaf_kept),
     })
 }
 

@@ -35,6 +35,7 @@ const DRAWS: &str = "luckybag_draws_total";
 const REDRAWS: &str = "luckybag_redraws_total";
 const SEATS_REVOKED: &str = "luckybag_seats_revoked_total";
 const PROOF_DURATION: &str = "luckybag_proof_duration_seconds";
+const PROOFS_UNPUBLISHED: &str = "luckybag_proofs_unpublished";
 const DRAINS_CUT_SHORT: &str = "luckybag_drains_cut_short_total";
 const OUTBOX_AGE: &str = "luckybag_outbox_age_seconds";
 const OUTBOX_DONE: &str = "luckybag_outbox_done_total";
@@ -195,6 +196,10 @@ fn describe_draws() {
         PROOF_DURATION,
         Unit::Seconds,
         "From the entries of a draw to their published root"
+    );
+    describe_gauge!(
+        PROOFS_UNPUBLISHED,
+        "Drawn activities whose proof should have been published by now: alarm"
     );
     describe_histogram!(
         DRAW_DRAIN,
@@ -377,6 +382,15 @@ pub fn redraw_committed(filled: u64, empty: u64) {
 /// Counts a published proof, by how long it took.
 pub fn proof_published(duration: Duration) {
     histogram!(PROOF_DURATION).record(duration);
+}
+
+/// Sets how many proofs should have been published by now.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "there are far fewer than 2^52 activities"
+)]
+pub fn proofs_unpublished(count: u64) {
+    gauge!(PROOFS_UNPUBLISHED).set(count as f64);
 }
 
 /// Records how long a draw waited for the stream.

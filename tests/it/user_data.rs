@@ -73,7 +73,10 @@ impl World {
         let activity = self.activity(bag).await;
         let stop = CancellationToken::new();
         let built = entries::store_entries(&self.db, &activity, &stop).await;
-        let built = built.expect("MySQL answers").expect("not stopped");
+        // A process may have been faster.
+        let Some(built) = built.expect("MySQL answers") else {
+            return;
+        };
         publication::mark_published(&self.db, bag.id, &built.root, built.count)
             .await
             .expect("MySQL answers");

@@ -125,20 +125,18 @@ def place_of(seed, user):
 
 # --- reading ------------------------------------------------------------------------------------
 
-def no_repeats(pairs):
-    names = [name for name, _ in pairs]
-    if len(set(names)) != len(names):
-        wrong(".", "a field is given twice")
-    return dict(pairs)
+def load(text, name="."):
+    def no_repeats(pairs):
+        if len({field for field, _ in pairs}) != len(pairs):
+            wrong(name, "a field is given twice")
+        return dict(pairs)
 
-
-def load(text):
     def constant(word):
-        wrong(".", f"{word} is not JSON")
+        wrong(name, f"{word} is not JSON")
     try:
         return json.loads(text, object_pairs_hook=no_repeats, parse_constant=constant)
     except (ValueError, RecursionError) as error:
-        wrong(".", f"this is not JSON: {error}")
+        wrong(name, f"this is not JSON: {error}")
 
 
 def fields(value, name, needed, optional=frozenset()):
@@ -291,7 +289,7 @@ def check_rules(proof):
             wrong("rulesHash", "this is not the hash of the rules")
         wrong("rules", "this is not the text that rulesHash and commitment are about")
     try:
-        rules = json.loads(proof["rules"])
+        rules = load(proof["rules"], "rules")
         activity = identity(rules["activityId"], "rules")
         score_rule = number(rules["scoreRuleVersion"], "rules", 32)
         prizes = [

@@ -1,6 +1,6 @@
 //! Making the tree of a drawn activity from its frozen rows.
 
-use sea_orm::{DatabaseConnection, DbErr};
+use sea_orm::{DatabaseConnection, DbErr, TransactionTrait};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -11,7 +11,7 @@ use super::{
 use crate::{
     activity::{Activity, publication},
     infra::mysql::{TransactionRetry, within_limit},
-    kernel::UserId,
+    kernel::{self, ActivityId, UserId},
     telemetry::metrics,
 };
 
@@ -22,10 +22,11 @@ pub struct BuiltEntries {
     pub root: Hash,
 }
 
-/// Computes an activity's tree, block by block, and stores its nodes; `None` when `stop` came first.
+/// Computes an activity's tree, block by block, and stores its nodes; `None` when `stop` came first,
+/// or somebody else's publication.
 ///
-/// Nothing about the rows changes any more, so whoever does it again, or at the same time, stores
-/// the same.
+/// Until that one nothing about the rows changes, so whoever does it again, or at the same time,
+/// stores the same. From then on participations may be erased, and nothing is stored any more.
 pub async fn store_entries(
     db: &DatabaseConnection,
     activity: &Activity,
@@ -49,31 +50,50 @@ pub async fn store_entries(
         for (user_id, state) in &page {
             builder.push(source.leaf(*user_id, *state), &mut nodes);
         }
-        store_nodes(db, &source, &mut nodes, first_user_id).await?;
+        if !store_nodes(db, &source, &mut nodes, first_user_id).await? {
+            return Ok(None);
+        }
+        kernel::step("proof.page");
     }
     let count = builder.count();
     let tree = builder.finish(&mut nodes);
-    store_nodes(db, &source, &mut nodes, first_user_id).await?;
+    if !store_nodes(db, &source, &mut nodes, first_user_id).await? {
+        return Ok(None);
+    }
     let root = entries_root(activity.id, count, &tree);
     Ok(Some(BuiltEntries { count, root }))
 }
 
-/// Stores what a page has completed: one block at most, the page's own.
+/// Stores what a page has completed: one block at most, the page's own. `false` when the proof is
+/// published already.
 async fn store_nodes(
     db: &DatabaseConnection,
     source: &Source,
     nodes: &mut Vec<Node>,
     first_user_id: Option<UserId>,
-) -> Result<(), DbErr> {
+) -> Result<bool, DbErr> {
     let begins = |node: &Node| first_user_id.filter(|_| node.level == BLOCK_LEVEL);
     let rows: Vec<_> = nodes.drain(..).map(|node| (node, begins(&node))).collect();
     let mut retry = TransactionRetry::new();
     loop {
-        let stored = store::insert_nodes(db, source.activity_id, &rows);
-        match within_limit(stored).await {
+        match within_limit(try_store(db, source.activity_id, &rows)).await {
             // Somebody else may be storing the same.
             Err(error) if retry.again(&error).await => metrics::db_retries(),
             outcome => return outcome,
         }
     }
+}
+
+async fn try_store(
+    db: &DatabaseConnection,
+    id: ActivityId,
+    rows: &[(Node, Option<UserId>)],
+) -> Result<bool, DbErr> {
+    let tx = db.begin().await?;
+    if !publication::lock_unpublished(&tx, id).await? {
+        return Ok(false);
+    }
+    store::insert_nodes(&tx, id, rows).await?;
+    tx.commit().await?;
+    Ok(true)
 }

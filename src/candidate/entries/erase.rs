@@ -7,65 +7,45 @@ use super::{
     store,
 };
 use crate::{
-    activity::{self, Status, publication},
+    activity::{Activity, publication},
     candidate::{
         Verdict,
         store::{Lock, read_rows},
     },
-    kernel::{ActivityId, MAX_ID, UserId},
+    kernel::{MAX_ID, UserId},
 };
 
-/// What has to be known before a participation may be erased.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LeafKept {
-    /// Its leaf is kept: erase it.
-    Kept,
-    /// It is no entry of a published proof, and never will be: erase it.
-    NotNeeded,
-    /// The activity runs, or its proof is not published yet: do not erase it now.
-    ProofPending,
-}
-
 /// Keeps the leaf hash of a user's participation, in the transaction that goes on to erase it and
-/// everything else of the user in this activity.
+/// everything else of the user in this activity; `false` when it is no entry of a published proof.
 ///
-/// Call it before anything of the user is removed, activity by activity in the order of their ids.
-/// It locks the participation and the activity's tree until the transaction ends, so that erasures
-/// in one activity come one after the other.
+/// Call it with the activity's row locked, so that erasures in one activity come one after the
+/// other, before anything of the user is removed, and never while the activity needs its
+/// participants: whether it does is not looked at here.
 ///
 /// # Errors
 ///
 /// [`DbErr::Type`] when the rows are not those over which the proof was made.
 pub async fn keep_leaf(
     tx: &impl ConnectionTrait,
-    id: ActivityId,
+    activity: &Activity,
     user_id: UserId,
-) -> Result<LeafKept, DbErr> {
+) -> Result<bool, DbErr> {
+    let id = activity.id;
     let rows = read_rows(tx, id, &[user_id], Lock::ForUpdate).await?;
     let participation = rows
         .get(&user_id)
         .and_then(|rows| rows.participation.as_ref());
-    let (Some(participation), Some(activity)) = (participation, activity::find(tx, id).await?)
-    else {
-        return Ok(LeafKept::NotNeeded);
-    };
-    match activity.status {
-        Status::Open | Status::Drawing => return Ok(LeafKept::ProofPending),
-        Status::Drawn => (),
-        Status::Draft | Status::InReview | Status::Rejected | Status::Ready | Status::Cancelled => {
-            return Ok(LeafKept::NotNeeded);
-        }
-    }
-    if let Verdict::Late(_) = participation.verdict {
-        return Ok(LeafKept::NotNeeded);
+    let is_entry = participation.is_some_and(|row| !matches!(row.verdict, Verdict::Late(_)));
+    if !is_entry {
+        return Ok(false);
     }
     let Some(published) = publication::find_published(tx, id).await? else {
-        return Ok(LeafKept::ProofPending);
+        return Ok(false);
     };
-    let Some(source) = Source::of(&activity, published.leaf_key) else {
-        return Ok(LeafKept::NotNeeded);
-    };
-    keep(tx, &source, published.entries_count, user_id).await
+    match Source::of(activity, published.leaf_key) {
+        Some(source) => keep(tx, &source, published.entries_count, user_id).await,
+        None => Ok(false),
+    }
 }
 
 async fn keep(
@@ -73,11 +53,11 @@ async fn keep(
     source: &Source,
     count: u64,
     user_id: UserId,
-) -> Result<LeafKept, DbErr> {
+) -> Result<bool, DbErr> {
     let id = source.activity_id;
     if !store::lock_entries(tx, id).await? {
         // Retention has removed the tree.
-        return Ok(LeafKept::NotNeeded);
+        return Ok(false);
     }
     let missing = || DbErr::Type(format!("user {user_id} is in no block of activity {id}"));
     let node = store::find_block(tx, id, user_id).await?;
@@ -88,9 +68,9 @@ async fn keep(
     store::insert_erased(tx, id, member.index, &leaf).await?;
     if node.first_user_id == user_id {
         let next = next_user(tx, source, &block, user_id).await?;
-        store::move_first_user(tx, id, node.number, next).await?;
+        store::move_first_user(tx, id, user_id, next).await?;
     }
-    Ok(LeafKept::Kept)
+    Ok(true)
 }
 
 /// Where a block begins once its first user is erased: not at an id that is to be forgotten.

@@ -10,7 +10,7 @@ mod store;
 mod tree;
 
 pub use build::{BuiltEntries, store_entries};
-pub use erase::{LeafKept, keep_leaf};
+pub use erase::keep_leaf;
 pub use leaf::{EntryState, Salt, leaf_hash};
 pub use read::{Entries, EntryReader, OpenEntry, Tree};
 pub use store::forget_entries;

@@ -1,23 +1,28 @@
 //! Entries and their paths, for whoever asks: from memory, else from `MySQL`.
 
-use std::{collections::BTreeMap, hash::Hash as Key, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    hash::Hash as Key,
+    sync::Arc,
+    time::Duration,
+};
 
-use moka::future::Cache;
-use sea_orm::{DatabaseConnection, DbErr};
+use moka::{future::Cache, policy::EvictionPolicy};
+use sea_orm::{ConnAcquireErr, DatabaseConnection, DbErr};
 use tokio::sync::{OnceCell, Semaphore};
 
 use super::{
     block::{Block, BlockNode, Source},
     leaf::{EntryState, Salt},
     store,
-    tree::{BLOCK_LEN, BLOCK_LEVEL, Hash, empty_tree, top_level, way_up},
+    tree::{BLOCK_LEN, BLOCK_LEVEL, Hash, empty_tree, entries_root, top_level, way_up},
 };
 use crate::{
     activity::{
         self, Seed,
         publication::{self, Published},
     },
-    infra::mysql::read_in_turn,
+    infra::mysql::{answer, read_in_turn, read_turn},
     kernel::{ActivityId, UserId},
 };
 
@@ -54,6 +59,26 @@ pub enum Entries {
 /// Something that is read once, by whoever comes first.
 type Slot<T> = Arc<OnceCell<T>>;
 
+/// In whose turn a block is read.
+#[derive(Clone, Copy)]
+enum Turn {
+    OfItsOwn,
+    /// The caller has one.
+    Held,
+}
+
+/// Why there is no tree to keep in memory.
+enum NoTree {
+    Untold(Entries),
+    Failed(DbErr),
+}
+
+impl From<DbErr> for NoTree {
+    fn from(error: DbErr) -> Self {
+        Self::Failed(error)
+    }
+}
+
 /// Reads entries. Cheap to clone.
 #[derive(Clone)]
 pub struct EntryReader {
@@ -68,8 +93,9 @@ impl EntryReader {
     const MEMORY: Duration = Duration::from_mins(1);
     /// Of 2,000 hashes for a million entries.
     const TREES_KEPT: u64 = 50;
-    /// Of 90 kB at most.
-    const BLOCKS_KEPT: u64 = 400;
+    /// 128 MB of full blocks, with two hashes and 24 bytes for each entry: more than the 977 blocks
+    /// of a million entries, which the document of a round may need all of.
+    const BLOCKS_KEPT: u64 = (128 << 20) / (BLOCK_LEN * (2 * 32 + 24));
 
     /// `permits` bounds how many readers are in `MySQL` at once.
     pub fn new(db: DatabaseConnection, permits: Arc<Semaphore>) -> Self {
@@ -82,6 +108,8 @@ impl EntryReader {
                 .build(),
             blocks: Cache::builder()
                 .max_capacity(Self::BLOCKS_KEPT)
+                // Whatever was asked for last is kept: crowds come and go.
+                .eviction_policy(EvictionPolicy::lru())
                 .time_to_live(Self::MEMORY)
                 .build(),
         }
@@ -90,15 +118,17 @@ impl EntryReader {
     /// The tree of an activity.
     pub async fn entries(&self, id: ActivityId) -> Result<Entries, DbErr> {
         let slot = slot_of(&self.trees, id).await;
-        if let Some(tree) = slot.get() {
-            return Ok(Entries::Published(Arc::clone(tree)));
+        let read = read_once(&slot, || async {
+            match read_in_turn(&self.permits, self.read_tree(id)).await? {
+                Entries::Published(tree) => Ok(tree),
+                untold @ (Entries::Pending | Entries::Expired) => Err(NoTree::Untold(untold)),
+            }
+        });
+        match read.await {
+            Ok(tree) => Ok(Entries::Published(tree)),
+            Err(NoTree::Untold(entries)) => Ok(entries),
+            Err(NoTree::Failed(error)) => Err(error),
         }
-        let read = read_in_turn(&self.permits, self.read_tree(id)).await?;
-        if let Entries::Published(tree) = &read {
-            // Whoever was faster has read the same.
-            slot.set(Arc::clone(tree)).unwrap_or_default();
-        }
-        Ok(read)
     }
 
     async fn read_tree(&self, id: ActivityId) -> Result<Entries, DbErr> {
@@ -118,6 +148,11 @@ impl EntryReader {
             None if count == 0 => empty_tree(),
             Some(_) | None => return Ok(Entries::Expired),
         };
+        if entries_root(id, count, &hash) != published.entries_root {
+            let text =
+                format!("the stored nodes of activity {id} do not lead to its published root");
+            return Err(DbErr::Type(text));
+        }
         Ok(Entries::Published(Arc::new(Tree {
             hash,
             published,
@@ -132,13 +167,31 @@ impl EntryReader {
         let Some(node) = tree.block_before(user_id) else {
             return Ok(None);
         };
-        let block = self.block(tree, node).await?;
+        let block = self.block(tree, node, Turn::OfItsOwn).await?;
         let member = block.member(user_id);
         Ok(member.map(|member| tree.open(&block, member.index, user_id, member.state)))
     }
 
-    /// The entry of somebody who won, erased or not; `None` when there is no such entry.
-    pub async fn entry_of_winner(
+    /// The entries of users who won, erased or not; whoever has no such entry is left out.
+    ///
+    /// All of them in one turn: of many that might not come, one would take the rest with it.
+    pub async fn entries_of_winners(
+        &self,
+        tree: &Tree,
+        users: &BTreeSet<UserId>,
+    ) -> Result<BTreeMap<UserId, OpenEntry>, DbErr> {
+        let _turn = read_turn(&self.permits).await?;
+        let mut entries = BTreeMap::new();
+        // By user id, so that the winners of one block come one after the other.
+        for user_id in users {
+            if let Some(entry) = self.entry_of_winner(tree, *user_id).await? {
+                entries.insert(*user_id, entry);
+            }
+        }
+        Ok(entries)
+    }
+
+    async fn entry_of_winner(
         &self,
         tree: &Tree,
         user_id: UserId,
@@ -146,7 +199,7 @@ impl EntryReader {
         let leaf = tree.source.leaf(user_id, EntryState::ELIGIBLE);
         let start = tree.block_before(user_id).map_or(0, |node| node.number);
         for node in tree.blocks.iter().filter(|node| node.number >= start) {
-            let block = self.block(tree, node).await?;
+            let block = self.block(tree, node, Turn::Held).await?;
             if let Some(index) = block.index_of(&leaf) {
                 let entry = tree.open(&block, index, user_id, EntryState::ELIGIBLE);
                 return Ok(Some(entry));
@@ -160,17 +213,35 @@ impl EntryReader {
         Ok(None)
     }
 
-    async fn block(&self, tree: &Tree, node: &BlockNode) -> Result<Arc<Block>, DbErr> {
+    async fn block(&self, tree: &Tree, node: &BlockNode, turn: Turn) -> Result<Arc<Block>, DbErr> {
         let (id, count) = (tree.source.activity_id, tree.published.entries_count);
         let slot = slot_of(&self.blocks, (id, node.number)).await;
-        // Whoever comes first reads; should it be cancelled or fail, the next one does.
-        let block = slot
-            .get_or_try_init(|| async {
-                let read = tree.source.block(&self.db, node, count);
-                read_in_turn(&self.permits, read).await.map(Arc::new)
-            })
-            .await?;
-        Ok(Arc::clone(block))
+        read_once(&slot, || async {
+            let read = tree.source.block(&self.db, node, count);
+            let block = match turn {
+                Turn::OfItsOwn => read_in_turn(&self.permits, read).await,
+                Turn::Held => answer(read).await,
+            };
+            block.map(Arc::new)
+        })
+        .await
+    }
+}
+
+/// What is in a slot. Whoever comes first reads it; should that one be cancelled or fail, the next one
+/// does, as long as it has not waited for too long.
+async fn read_once<T, E, F>(slot: &OnceCell<T>, read: impl FnOnce() -> F) -> Result<T, E>
+where
+    T: Clone,
+    E: From<DbErr>,
+    F: Future<Output = Result<T, E>>,
+{
+    /// A little more than one reader may take.
+    const PATIENCE: Duration = Duration::from_secs(8);
+
+    match tokio::time::timeout(PATIENCE, slot.get_or_try_init(read)).await {
+        Ok(kept) => kept.cloned(),
+        Err(_) => Err(DbErr::ConnectionAcquire(ConnAcquireErr::Timeout).into()),
     }
 }
 

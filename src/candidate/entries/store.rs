@@ -114,22 +114,18 @@ pub(super) async fn find_block(
     }))
 }
 
-/// Says that a block begins at another user id.
+/// Says that what began at a user id begins at another one: the user's block, and every block before
+/// it that has been emptied.
 pub(super) async fn move_first_user(
     tx: &impl ConnectionTrait,
     id: ActivityId,
-    block: u64,
-    first_user_id: UserId,
+    from: UserId,
+    to: UserId,
 ) -> Result<(), DbErr> {
     tx.execute_raw(sql(
         "UPDATE entries_node SET first_user_id = ? \
-         WHERE activity_id = ? AND node_level = ? AND node_index = ?",
-        [
-            first_user_id.into(),
-            id.into(),
-            BLOCK_LEVEL.into(),
-            block.into(),
-        ],
+         WHERE activity_id = ? AND node_level = ? AND first_user_id = ?",
+        [to.into(), id.into(), BLOCK_LEVEL.into(), from.into()],
     ))
     .await
     .map(|_| ())
@@ -170,10 +166,10 @@ pub(super) async fn insert_erased(
     .map(|_| ())
 }
 
-/// Stores nodes, blocks with the user id at which they begin; again is the same, since they follow
-/// from rows that are frozen.
+/// Stores nodes, blocks with the user id at which they begin. Again is the same as long as nobody is
+/// erased, which the transaction has to rule out.
 pub(super) async fn insert_nodes(
-    conn: &impl ConnectionTrait,
+    tx: &impl ConnectionTrait,
     id: ActivityId,
     nodes: &[(Node, Option<UserId>)],
 ) -> Result<(), DbErr> {
@@ -193,7 +189,7 @@ pub(super) async fn insert_nodes(
                 first_user_id.map(|user| user.0).into(),
             ]
         });
-        conn.execute_raw(sql(text, values)).await?;
+        tx.execute_raw(sql(text, values)).await?;
     }
     Ok(())
 }

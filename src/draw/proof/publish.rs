@@ -2,13 +2,17 @@
 
 use std::{sync::Arc, time::Instant};
 
+use parking_lot::Mutex;
 use rand::seq::SliceRandom;
 use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr, TransactionTrait};
 use serde_json::json;
 use tokio::sync::Semaphore;
 
 use crate::{
-    activity::{self, Activity, Actor, Status, audit, publication},
+    activity::{
+        self, Activity, Actor, Status, audit,
+        publication::{self, Missed},
+    },
     candidate::entries::{self, BuiltEntries},
     draw::{DrawError, error::db_error, events},
     infra::{
@@ -27,6 +31,8 @@ pub(in crate::draw) struct Publisher {
     supervisor: Supervisor,
     /// Each reads all participants of an activity, which must not hold draws up.
     places: Arc<Semaphore>,
+    /// Behind which missed proof the next look begins.
+    position: Arc<Mutex<Missed>>,
 }
 
 impl Publisher {
@@ -42,6 +48,7 @@ impl Publisher {
             outbox,
             supervisor,
             places: Arc::new(Semaphore::new(Self::AT_ONCE)),
+            position: Arc::new(Mutex::new(Missed::NONE)),
         }
     }
 
@@ -56,17 +63,16 @@ impl Publisher {
         }));
     }
 
-    /// Publishes proofs that should have been published by now; tells how many.
+    /// Publishes up to `limit` proofs that should have been published by now; tells how many.
+    ///
+    /// Each call goes on behind the last one, and after the end from the beginning: a proof that
+    /// cannot be published must not keep the others from it.
     pub(in crate::draw) async fn publish_missed(&self, limit: u32) -> Result<usize, DrawError> {
-        let listed = within_limit(publication::list_missed(&self.db, limit)).await;
-        let mut missed = listed.map_err(|source| DrawError::Scan {
-            action: "list missed proofs",
-            source,
-        })?;
+        let mut missed = self.next_missed(limit).await?;
         // Replicas that look at the same moment mostly take different ones.
         missed.shuffle(&mut rand::rng());
         let mut published_count = 0;
-        for id in missed {
+        for Missed { id, .. } in missed {
             match self.publish(id).await {
                 Ok(is_published) => published_count += usize::from(is_published),
                 Err(error) if error.is_unavailable() => return Err(error),
@@ -78,6 +84,24 @@ impl Publisher {
             }
         }
         Ok(published_count)
+    }
+
+    async fn next_missed(&self, limit: u32) -> Result<Vec<Missed>, DrawError> {
+        let after = *self.position.lock();
+        let look = async {
+            let count = publication::count_missed(&self.db).await?;
+            metrics::proofs_unpublished(count);
+            publication::list_missed(&self.db, after, limit).await
+        };
+        let missed = within_limit(look).await;
+        let missed = missed.map_err(|source| DrawError::Scan {
+            action: "list missed proofs",
+            source,
+        })?;
+        let is_full = missed.len() as u64 >= u64::from(limit);
+        let last = missed.last().filter(|_| is_full);
+        *self.position.lock() = last.copied().unwrap_or(Missed::NONE);
+        Ok(missed)
     }
 
     /// Publishes the proof of a drawn activity; `false` when there was nothing to do, or a stop came
@@ -99,11 +123,13 @@ impl Publisher {
         }
         let stored = entries::store_entries(&self.db, &activity, &stop).await;
         let Some(built) = stored.map_err(db_error("store the entries", id))? else {
+            tracing::info!("stopped, or somebody else has published the proof");
             return Ok(false);
         };
         kernel::step("proof.stored");
         let is_published = self.mark(&activity, &built).await;
         if !is_published.map_err(db_error("publish the proof", id))? {
+            tracing::info!("somebody else has published the proof");
             return Ok(false);
         }
         kernel::step("proof.published");

@@ -1,6 +1,6 @@
 //! Proofs for whoever asks: made once for each round, then from this process's memory.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use actix_web::web::Bytes;
 use moka::{future::Cache, policy::EvictionPolicy};
@@ -179,26 +179,17 @@ impl ProofService {
 
     async fn write(&self, published: &Published) -> Result<Bytes, ProofError> {
         let id = published.detail.id;
-        let mut openings = std::collections::HashMap::new();
-        // By user id, so that the winners of one block come one after the other.
-        let mut by_user: Vec<&WinRecord> = published.list.all().iter().collect();
-        by_user.sort_by_key(|win| win.user_id);
-        for win in by_user {
-            let found = self
-                .entries
-                .entry_of_winner(&published.tree, win.user_id)
-                .await;
-            let entry = found.map_err(db_error(id))?;
-            let user_id = win.user_id;
-            let entry = entry.ok_or(ProofError::WinnerWithoutEntry { id, user_id })?;
-            openings.insert(user_id, entry);
-        }
+        let wins = published.list.all();
+        let users = wins.iter().map(|win| win.user_id).collect();
+        let opened = self.entries.entries_of_winners(&published.tree, &users);
+        let mut openings = opened.await.map_err(db_error(id))?;
         let open = |win: &WinRecord| {
-            openings
-                .remove(&win.user_id)
-                .map(|entry| winner(win, entry))
+            let user_id = win.user_id;
+            let entry = openings.remove(&user_id);
+            let entry = entry.ok_or(ProofError::WinnerWithoutEntry { id, user_id })?;
+            Ok(winner(win, entry))
         };
-        let winners = published.list.all().iter().filter_map(open).collect();
+        let winners = wins.iter().map(open).collect::<Result<_, ProofError>>()?;
         let proof = published.document(winners)?;
         let json = serde_json::to_vec(&proof);
         json.map(Bytes::from)
@@ -231,7 +222,7 @@ impl Published {
             entries_root: Hex32(tree.published.entries_root),
             round,
             cutoff_score: last.map(|winner| winner.score),
-            redraws: (2..=round).map(|round| redraw(round, &winners)).collect(),
+            redraws: redraws(round, &winners),
             winners,
         })
     }
@@ -250,13 +241,21 @@ fn winner(win: &WinRecord, entry: OpenEntry) -> Winner {
     }
 }
 
-fn redraw(round: u32, winners: &[Winner]) -> Redraw {
-    let revoked = winners
-        .iter()
-        .filter(|winner| winner.revoked_in_round == Some(round));
-    let mut seats: Vec<u32> = revoked.map(|winner| winner.seat).collect();
-    seats.sort_unstable();
-    Redraw { round, seats }
+/// Rounds 2 to `last`.
+fn redraws(last: u32, winners: &[Winner]) -> Vec<Redraw> {
+    let mut revoked: BTreeMap<u32, Vec<u32>> =
+        (2..=last).map(|round| (round, Vec::new())).collect();
+    for winner in winners {
+        let round = winner.revoked_in_round;
+        if let Some(seats) = round.and_then(|round| revoked.get_mut(&round)) {
+            seats.push(winner.seat);
+        }
+    }
+    let redraw = |(round, mut seats): (u32, Vec<u32>)| {
+        seats.sort_unstable();
+        Redraw { round, seats }
+    };
+    revoked.into_iter().map(redraw).collect()
 }
 
 fn entry_proof(

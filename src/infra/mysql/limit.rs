@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sea_orm::{ConnAcquireErr, DbErr};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Longer than anything we ask for takes: lock waits end after 5 s, a silent transaction after 20 s.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -37,13 +37,33 @@ pub async fn read_in_turn<T>(
     turns: &Semaphore,
     read: impl Future<Output = Result<T, DbErr>>,
 ) -> Result<T, DbErr> {
-    let timed_out = |_| DbErr::ConnectionAcquire(ConnAcquireErr::Timeout);
+    let _turn = read_turn(turns).await?;
+    answer(read).await
+}
+
+/// A turn for a caller that has to read many times, each time with [`answer`].
+///
+/// # Errors
+///
+/// [`DbErr::ConnectionAcquire`] when it does not come within 2 s.
+pub async fn read_turn(turns: &Semaphore) -> Result<SemaphorePermit<'_>, DbErr> {
     // Acquiring fails only when the semaphore is closed, which it never is.
-    let turn = tokio::time::timeout(TURN, turns.acquire());
-    let _permit = turn.await.map_err(timed_out)?;
-    tokio::time::timeout(READ_LIMIT, read)
-        .await
-        .map_err(timed_out)?
+    let turn = tokio::time::timeout(TURN, turns.acquire()).await;
+    turn.ok().and_then(Result::ok).ok_or_else(timed_out)
+}
+
+/// Reads on behalf of a caller whose turn it is.
+///
+/// # Errors
+///
+/// [`DbErr::ConnectionAcquire`] when the answer does not come within 5 s.
+pub async fn answer<T>(read: impl Future<Output = Result<T, DbErr>>) -> Result<T, DbErr> {
+    let read = tokio::time::timeout(READ_LIMIT, read).await;
+    read.unwrap_or_else(|_| Err(timed_out()))
+}
+
+const fn timed_out() -> DbErr {
+    DbErr::ConnectionAcquire(ConnAcquireErr::Timeout)
 }
 
 /// Why a change on behalf of a caller has no outcome.

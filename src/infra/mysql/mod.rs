@@ -8,7 +8,7 @@ mod pool;
 mod retry;
 
 pub use clock::{ClockUncertain, DatabaseClock, DatabaseTime};
-pub use limit::{NoOutcome, change_in_turn, read_in_turn, within_limit};
+pub use limit::{NoOutcome, answer, change_in_turn, read_in_turn, read_turn, within_limit};
 pub use meta::settle_fact;
 pub use migrate::{MigrateError, migrate};
 pub use pool::{MySqlOptions, connect_lazy, is_galera, ping};

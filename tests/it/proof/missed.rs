@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{staying, verifiers::assert_verified};
-use crate::harness::{Bag, BagSpec, Events, World, eventually};
+use crate::harness::{Bag, BagSpec, Events, World, eventually, metric, metrics_page};
 
 const AUDITED: &str =
     "SELECT COUNT(*) FROM audit WHERE activity_id = ID AND action = 'proof.publish'";
@@ -125,6 +125,55 @@ async fn half_a_tree_that_somebody_left_is_made_whole() {
         match world.number(MISSED).await {
             0 => Ok(()),
             missed => Err(missed),
+        }
+    })
+    .await;
+    process.stop().await;
+    world.end().await;
+}
+
+impl World {
+    /// As many copies of a drawn bag, drawn an hour before it, whose proof nobody can publish.
+    async fn copy_without_key(&self, bag: &Bag, count: u64) {
+        const COPIED: &str = "kind, room_id, host_id, title, winner_count, tasks, presence_rule, \
+             one_entry_per_device, shard_by, cooldown_secs, trim_after, trim_floor, status, draw_at, \
+             seed, commitment, rules, rules_hash, joined_count, round, created_at, updated_at";
+
+        for number in 1..=count {
+            self.execute(&format!(
+                "INSERT INTO activity (id, drawn_at, {COPIED}) \
+                 SELECT id + {number}, drawn_at - INTERVAL 1 HOUR, {COPIED} FROM activity \
+                 WHERE id = {}",
+                bag.id
+            ))
+            .await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn proofs_that_cannot_be_published_keep_no_other_from_it() {
+    let world = World::new().await;
+    let victim = world
+        .serve_with(&[("LUCKYBAG_DIE_AT", "draw.committed")])
+        .await;
+    let api = world.api(&victim).await;
+    let bag = api.open_bag(&staying(1)).await;
+    api.join_all(&bag, super::users_of(&bag, 4)).await;
+    world.draw_soon(&[bag]).await;
+    assert!(!victim.exit_status().await.success());
+    world.copy_without_key(&bag, 40).await;
+
+    let process = world.serve().await;
+    let api = world.api(&process).await;
+    let proof = api.proof(&bag).await;
+
+    assert_verified((&proof, None));
+    eventually("the others to be counted", async || {
+        let page = metrics_page(&process.url().await).await;
+        match metric(&page, "luckybag_proofs_unpublished") {
+            Some(40.0) => Ok(()),
+            counted => Err(counted),
         }
     })
     .await;

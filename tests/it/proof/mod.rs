@@ -1,5 +1,6 @@
 //! Proofs: what is published after a draw, and what two verifiers that share no code say of it.
 
+mod crowds;
 mod erasing;
 mod example;
 mod missed;

@@ -8,7 +8,7 @@ use crate::harness::{Api, Bag, BagSpec, World};
 const FIRST: u64 = 1_000_000;
 
 /// Users of whom the first `count` take part, in no regular distance.
-fn user(number: u64) -> u64 {
+pub(super) fn user(number: u64) -> u64 {
     FIRST + number * 3 + number % 2
 }
 

@@ -2,6 +2,10 @@
 
 use std::ops::Range;
 
+use luckybag::activity::{Seed, commitment, rules_hash};
+use luckybag::kernel::ActivityId;
+use serde_json::Value;
+
 use super::{
     staying,
     verifiers::{Pair, assert_verified, python, rust},
@@ -267,5 +271,62 @@ async fn every_single_value_that_is_changed_is_found_out_by_both_verifiers() {
             let (rust, python) = (own(&rust).expect(&rust), own(&python).expect(&python));
             assert_found_out(case, &rust, &python);
         }
+    }
+}
+
+/// The proof with these rules, and with hash and commitment made to fit: whoever runs a draw may
+/// commit to any text.
+fn with_rules(proof: &str, rules: &str) -> String {
+    let shown: Value = serde_json::from_str(proof).expect("JSON");
+    let text = |name: &str| shown[name].as_str().expect("a text").to_owned();
+    let id = ActivityId(text("activityId").parse().expect("an id"));
+    let seed: Vec<u8> = hex::decode(text("seed")).expect("hex");
+    let seed = Seed::new(seed.try_into().expect("32 bytes"));
+    let hash = rules_hash(rules);
+    let replaced = [
+        (text("rules"), rules.to_owned()),
+        (text("rulesHash"), hex::encode(hash)),
+        (
+            text("commitment"),
+            hex::encode(commitment(id, &seed, &hash)),
+        ),
+    ];
+    let mut changed = proof.to_owned();
+    for (before, after) in replaced {
+        let json = |text: &str| serde_json::to_string(text).expect("JSON");
+        assert!(changed.contains(&json(&before)), "{before}");
+        changed = changed.replace(&json(&before), &json(&after));
+    }
+    changed
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_that_say_something_twice_are_refused_by_both_verifiers() {
+    let world = World::new().await;
+    let process = world.serve().await;
+    let api = world.api(&process).await;
+    let bag = api.open_bag(&staying(8001)).await;
+    world.cast(&api, &bag).await;
+    let proof = api.proof(&bag).await;
+    process.stop().await;
+    world.end().await;
+    let shown: Value = serde_json::from_str(&proof).expect("JSON");
+    let rules = shown["rules"].as_str().expect("a text");
+    assert_verified((&with_rules(&proof, &rules.replacen('{', "{ ", 1)), None));
+
+    for (before, after) in [
+        // Whoever takes the last one sees the same prizes as before.
+        ("\"prizes\":", "\"prizes\":[],\"prizes\":"),
+        ("\"rank\":1", "\"rank\":2,\"rank\":1"),
+        // Nothing that a verifier needs.
+        ("\"drawAt\":", "\"drawAt\":1,\"drawAt\":"),
+        ("\"prizes\":", "\"more\":[{\"a\":1,\"a\":1}],\"prizes\":"),
+    ] {
+        assert!(rules.contains(before), "{before}: {rules}");
+        let forged = with_rules(&proof, &rules.replacen(before, after, 1));
+        let pair: Pair<'_> = (&forged, None);
+        let (rust, python) = (rust(pair), python(&[pair]));
+        assert!(rust.starts_with("rules: "), "{after}: {rust}");
+        assert!(python[0].starts_with("rules: "), "{after}: {python:?}");
     }
 }

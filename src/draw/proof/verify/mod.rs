@@ -6,6 +6,7 @@ mod fault;
 mod opened;
 mod rounds;
 mod rules;
+mod strict;
 
 #[cfg(test)]
 mod tests;

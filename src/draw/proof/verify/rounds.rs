@@ -2,7 +2,7 @@
 
 use std::{
     cmp::Ordering,
-    collections::{BTreeSet, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     fmt,
 };
 
@@ -39,23 +39,21 @@ pub(super) fn check(proof: &Proof, rules: &Rules, winners: &Winners) -> Result<S
     let mut in_order: Vec<Numbered<'_>> = proof.winners.iter().enumerate().collect();
     in_order.sort_by_key(|(_, winner)| (winner.round, winner.seat));
     check_uniqueness(proof, &in_order)?;
-    let of_round = |round: u32| -> Vec<Numbered<'_>> {
-        let of_round = in_order.iter().filter(|(_, winner)| winner.round == round);
-        of_round.copied().collect()
-    };
+    let revocations = revocations(proof);
 
-    let first = of_round(1);
-    check_seats(&first, 1..)?;
+    let first = of_round(&in_order, 1);
+    check_seats(first, 1..)?;
     let mut is_short = (first.len() as u64) < rules.seats();
     for (index, redraw) in proof.redraws.iter().enumerate() {
-        let fresh = of_round(redraw.round);
-        let revoked = revoked_seats(proof, index, redraw)?;
+        let fresh = of_round(&in_order, redraw.round);
+        let lost = revocations.get(&redraw.round);
+        let revoked = revoked_seats(lost.map_or(&[], Vec::as_slice), index, redraw)?;
         if let Some((index, _)) = fresh.first()
             && is_short
         {
             return Err(ProofFault::WonAfterTheLast { index: *index });
         }
-        check_seats(&fresh, revoked.iter().copied())?;
+        check_seats(fresh, revoked.iter().copied())?;
         is_short = is_short || fresh.len() < revoked.len();
     }
 
@@ -130,6 +128,24 @@ fn check_uniqueness(proof: &Proof, in_order: &[Numbered<'_>]) -> Result<(), Proo
     }
 }
 
+/// The winners of one round, out of all of them by round and seat.
+fn of_round<'a, 'b>(in_order: &'b [Numbered<'a>], round: u32) -> &'b [Numbered<'a>] {
+    let start = in_order.partition_point(|(_, winner)| winner.round < round);
+    let end = in_order.partition_point(|(_, winner)| winner.round <= round);
+    in_order.get(start..end).unwrap_or_default()
+}
+
+/// Who lost a win in which round, in the order of the document.
+fn revocations(proof: &Proof) -> HashMap<u32, Vec<Numbered<'_>>> {
+    let mut revocations: HashMap<u32, Vec<Numbered<'_>>> = HashMap::new();
+    for (index, winner) in proof.winners.iter().enumerate() {
+        if let Some(round) = winner.revoked_in_round {
+            revocations.entry(round).or_default().push((index, winner));
+        }
+    }
+    revocations
+}
+
 /// The winners of a round sit on the first of its free seats, in their order.
 fn check_seats(
     winners: &[Numbered<'_>],
@@ -144,17 +160,19 @@ fn check_seats(
     Ok(())
 }
 
-/// The seats that a redraw freed, in ascending order.
-fn revoked_seats(proof: &Proof, index: usize, redraw: &Redraw) -> Result<Vec<u32>, ProofFault> {
+/// The seats that a redraw freed, in ascending order, from those who lost them in it.
+fn revoked_seats(
+    lost: &[Numbered<'_>],
+    index: usize,
+    redraw: &Redraw,
+) -> Result<Vec<u32>, ProofFault> {
     let listed: BTreeSet<u32> = redraw.seats.iter().copied().collect();
     let mut seats = Vec::new();
-    for (index, winner) in proof.winners.iter().enumerate() {
-        if winner.revoked_in_round == Some(redraw.round) {
-            if !listed.contains(&winner.seat) {
-                return Err(ProofFault::UnlistedRevocation { index });
-            }
-            seats.push(winner.seat);
+    for (index, winner) in lost {
+        if !listed.contains(&winner.seat) {
+            return Err(ProofFault::UnlistedRevocation { index: *index });
         }
+        seats.push(winner.seat);
     }
     seats.sort_unstable();
     if seats != redraw.seats {
@@ -194,4 +212,79 @@ fn check_prizes(proof: &Proof, rules: &Rules) -> Result<(), ProofFault> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        activity::Seed,
+        draw::proof::document::{Hex32, Id, Opening, PROOF_FORMAT, Score},
+        kernel::UserId,
+    };
+
+    const ROUNDS: u32 = 100_000;
+
+    /// One seat that everybody has had, each for a round, under rules with as many prizes.
+    fn forged() -> (Proof, Rules, Winners) {
+        let seed = Seed::new([9; 32]);
+        let mut standings: Vec<Standing> = (1..=u64::from(ROUNDS))
+            .map(|user| Standing::of(&seed, UserId(user)))
+            .collect();
+        standings.sort_by(Standing::rank);
+        let winner = |(round, standing): (u32, &Standing)| Winner {
+            seat: 1,
+            round,
+            user_id: Id(standing.user_id.0),
+            score: Score(standing.score.value()),
+            prize_rank: ROUNDS + 1,
+            prize_id: Id(1),
+            revoked_in_round: (round < ROUNDS).then_some(round + 1),
+            entry: Opening {
+                index: 0,
+                salt: Hex32([0; 32]),
+                path: Vec::new(),
+            },
+        };
+        // All but the last are for nobody.
+        let prizes: Vec<_> = (1..=ROUNDS + 1)
+            .map(|rank| json!({ "rank": rank, "prizeId": "1", "quantity": rank / (ROUNDS + 1) }))
+            .collect();
+        let rules = json!({ "activityId": "7", "scoreRuleVersion": 1, "prizes": prizes });
+        let rules = rules.to_string();
+        let proof = Proof {
+            format: PROOF_FORMAT.to_owned(),
+            activity_id: Id(7),
+            commitment: Hex32([0; 32]),
+            seed: Hex32([9; 32]),
+            rules: rules.clone(),
+            rules_hash: Hex32([0; 32]),
+            score_rule_version: 1,
+            entries_count: 1,
+            entries_tree: Hex32([0; 32]),
+            entries_root: Hex32([0; 32]),
+            round: ROUNDS,
+            cutoff_score: standings.first().map(|first| Score(first.score.value())),
+            winners: (1..).zip(&standings).map(winner).collect(),
+            redraws: (2..=ROUNDS)
+                .map(|round| Redraw {
+                    round,
+                    seats: vec![1],
+                })
+                .collect(),
+        };
+        let rules = Rules::parse(&rules).expect("rules");
+        (proof, rules, Winners { standings })
+    }
+
+    #[test]
+    fn a_huge_file_is_checked_in_no_more_steps_than_it_has_lines() {
+        let (proof, rules, winners) = forged();
+
+        let seats = check(&proof, &rules, &winners).expect("it holds");
+
+        assert_eq!((seats.rounds, seats.taken), (ROUNDS, 1));
+    }
 }

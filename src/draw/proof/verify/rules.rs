@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{ProofFault, opened::Winners};
+use super::{ProofFault, opened::Winners, strict};
 use crate::{
     activity::{SCORE_RULE_VERSION, Seed, commitment, rules_hash},
     draw::proof::document::{Id, Proof},
@@ -13,12 +13,19 @@ use crate::{
 const MOST_SEATS: u64 = 10_000;
 
 /// What the verifier needs of the rules; the text itself is bound by the commitment.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug)]
 pub(super) struct Rules {
     activity_id: Id,
     score_rule_version: u32,
-    /// By rank.
+    /// By rank, each with its last seat; those for nobody are left out.
+    prizes: Vec<(u64, Prize)>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Text {
+    activity_id: Id,
+    score_rule_version: u32,
     prizes: Vec<Prize>,
 }
 
@@ -33,20 +40,43 @@ pub(super) struct Prize {
 }
 
 impl Rules {
+    pub(super) fn parse(text: &str) -> Result<Self, ProofFault> {
+        let unusable = |error: serde_json::Error| ProofFault::RulesUnusable(error.to_string());
+        strict::check(text).map_err(unusable)?;
+        let text: Text = serde_json::from_str(text).map_err(unusable)?;
+        let Text {
+            activity_id,
+            score_rule_version,
+            mut prizes,
+        } = text;
+        prizes.retain(|prize| prize.quantity > 0);
+        prizes.sort_by_key(|prize| prize.rank);
+        let mut last_seat = 0;
+        let prizes = prizes.into_iter().map(|prize| {
+            last_seat += u64::from(prize.quantity);
+            (last_seat, prize)
+        });
+        let rules = Self {
+            activity_id,
+            score_rule_version,
+            prizes: prizes.collect(),
+        };
+        if rules.seats() > MOST_SEATS {
+            let text = format!("they have more than {MOST_SEATS} seats");
+            return Err(ProofFault::RulesUnusable(text));
+        }
+        Ok(rules)
+    }
+
     pub(super) fn seats(&self) -> u64 {
-        let quantities = self.prizes.iter().map(|prize| u64::from(prize.quantity));
-        quantities.sum()
+        self.prizes.last().map_or(0, |(last_seat, _)| *last_seat)
     }
 
     /// The prize of a seat: the best ones come first.
     pub(super) fn prize_of(&self, seat: u32) -> Option<Prize> {
-        let mut last_seat = 0;
-        let mut prizes = self.prizes.iter();
-        let found = prizes.find(|prize| {
-            last_seat += u64::from(prize.quantity);
-            u64::from(seat) <= last_seat
-        });
-        found.copied()
+        let before = |(last_seat, _): &(u64, Prize)| *last_seat < u64::from(seat);
+        let at = self.prizes.partition_point(before);
+        self.prizes.get(at).map(|(_, prize)| *prize)
     }
 }
 
@@ -64,13 +94,7 @@ pub(super) fn check(proof: &Proof, winners: &Winners) -> Result<Rules, ProofFaul
             ProofFault::Rules
         });
     }
-    let mut rules: Rules = serde_json::from_str(&proof.rules)
-        .map_err(|error| ProofFault::RulesUnusable(error.to_string()))?;
-    if rules.seats() > MOST_SEATS {
-        let text = format!("they have more than {MOST_SEATS} seats");
-        return Err(ProofFault::RulesUnusable(text));
-    }
-    rules.prizes.sort_by_key(|prize| prize.rank);
+    let rules = Rules::parse(&proof.rules)?;
     if rules.activity_id != proof.activity_id {
         return Err(ProofFault::ActivityId(rules.activity_id.0));
     }
