@@ -6,7 +6,7 @@ use std::{
 };
 
 use rand::RngExt;
-use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, TransactionTrait};
+use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbErr, TransactionTrait};
 use serde_json::{Value, json};
 
 use super::{
@@ -76,7 +76,7 @@ impl Attempt<'_> {
                     redraw: Redraw::of_round(self.id, round, &wins),
                     prizes: activity.prizes,
                 };
-                return self.end(tx, redrawn, Outcome::Repeated).await;
+                return self.repeat(tx, redrawn).await;
             }
         };
         // Nobody knows any more who comes next.
@@ -103,21 +103,35 @@ impl Attempt<'_> {
             redraw,
             prizes: activity.prizes,
         };
-        kernel::step("redraw.in_transaction");
-        self.may_be_made.store(true, Ordering::Relaxed);
-        self.end(tx, redrawn, Outcome::Committed).await
+        self.commit(tx, redrawn).await
     }
 
-    /// Keeps the answer to the call, and commits.
-    async fn end(
+    /// Keeps the answer to a call that was carried out before.
+    async fn repeat(
         &self,
         tx: DatabaseTransaction,
         redrawn: Redrawn,
-        outcome: impl FnOnce(Redrawn) -> Outcome,
+    ) -> Result<Outcome, RedrawError> {
+        match idempotency::settle(&tx, &redrawn).await {
+            Ok(()) => tx.commit().await?,
+            // Kept by an attempt of this call whose commit went unanswered.
+            Err(DbErr::Custom(_)) if self.may_be_made.load(Ordering::Relaxed) => (),
+            Err(error) => return Err(error.into()),
+        }
+        Ok(Outcome::Repeated(redrawn))
+    }
+
+    /// Keeps the answer, and commits.
+    async fn commit(
+        &self,
+        tx: DatabaseTransaction,
+        redrawn: Redrawn,
     ) -> Result<Outcome, RedrawError> {
         idempotency::settle(&tx, &redrawn).await?;
+        kernel::step("redraw.in_transaction");
+        self.may_be_made.store(true, Ordering::Relaxed);
         match tx.commit().await {
-            Ok(()) => Ok(outcome(redrawn)),
+            Ok(()) => Ok(Outcome::Committed(redrawn)),
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(error, activity.id = %self.id, "looking whether the redraw holds");

@@ -2,7 +2,7 @@
 
 use std::{fmt::Display, time::Duration};
 
-use sea_orm::DbErr;
+use sea_orm::{ConnAcquireErr, DbErr};
 
 use super::order::{MOST_NAMED, Refusal, name_of};
 use crate::{
@@ -39,17 +39,28 @@ pub enum RedrawError {
     #[error("other redraws are in the way")]
     Busy,
 
+    #[error("too many calls wait for MySQL")]
+    NoTurn,
+
     #[error("whether the redraw was made is not known")]
     InDoubt(#[source] Box<Self>),
-
-    #[error(transparent)]
-    NoOutcome(#[from] NoOutcome),
 
     #[error("cannot select who comes next")]
     Selection(#[source] CandidateError),
 
     #[error("cannot redraw in MySQL")]
     Database(#[from] DbErr),
+}
+
+impl From<NoOutcome> for RedrawError {
+    fn from(error: NoOutcome) -> Self {
+        match error {
+            NoOutcome::NoTurn => Self::NoTurn,
+            NoOutcome::NoAnswer => {
+                Self::Database(DbErr::ConnectionAcquire(ConnAcquireErr::Timeout))
+            }
+        }
+    }
 }
 
 impl From<Refusal> for RedrawError {
@@ -95,7 +106,7 @@ impl RedrawError {
 
     fn is_unavailable(&self) -> bool {
         match self {
-            Self::Busy | Self::InDoubt(_) | Self::NoOutcome(_) => true,
+            Self::Busy | Self::NoTurn | Self::InDoubt(_) => true,
             Self::Selection(error) => error.is_unavailable(),
             Self::Database(error) => mysql::is_unavailable(error),
             Self::NotFound(_)
@@ -111,9 +122,6 @@ impl RedrawError {
 
 impl From<RedrawError> for Problem {
     fn from(error: RedrawError) -> Self {
-        if let RedrawError::NoOutcome(error) = error {
-            return error.into();
-        }
         if error.is_unavailable() {
             let detail = if matches!(error, RedrawError::InDoubt(_)) {
                 format!("{error}; send it again to find out")
@@ -133,8 +141,8 @@ impl From<RedrawError> for Problem {
             RedrawError::AlreadyRevoked(_) => Self::conflict("already_revoked", detail),
             RedrawError::Delivered(_) => Self::conflict("win_delivered", detail),
             RedrawError::Busy
+            | RedrawError::NoTurn
             | RedrawError::InDoubt(_)
-            | RedrawError::NoOutcome(_)
             | RedrawError::Selection(_)
             | RedrawError::Database(_) => Self::internal(error),
         }
@@ -143,8 +151,6 @@ impl From<RedrawError> for Problem {
 
 #[cfg(test)]
 mod tests {
-    use sea_orm::ConnAcquireErr;
-
     use super::*;
 
     #[test]
