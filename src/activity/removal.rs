@@ -42,8 +42,8 @@ struct DueRow {
     version: u32,
 }
 
-/// Begins the next removal that is due, `life_days` after the draw or the cancellation; answers
-/// what the caller's transaction owes for it, or `None`: none is due.
+/// Begins the next removal that is due, `life_days` after the draw, the cancellation or the
+/// rejection; answers what the caller's transaction owes for it, or `None`: none is due.
 ///
 /// A draw whose proof is not published needs its participants, however old it is.
 pub async fn begin(
@@ -55,7 +55,7 @@ pub async fn begin(
     let text = format!(
         "SELECT id, version FROM activity \
          WHERE {column} IS NULL AND over_at < NOW(3) - INTERVAL ? DAY \
-         AND (status = 'cancelled' OR (status = 'drawn' AND proof_published_at IS NOT NULL)) \
+         AND (status IN ('cancelled', 'rejected') OR (status = 'drawn' AND proof_published_at IS NOT NULL)) \
          ORDER BY over_at LIMIT 1 FOR UPDATE SKIP LOCKED"
     );
     let due = DueRow::find_by_statement(sql(text, [life_days.into()]))
@@ -65,9 +65,8 @@ pub async fn begin(
         return Ok(None);
     };
     let version = version + 1;
-    let text = format!(
-        "UPDATE activity SET {column} = NOW(3), version = ?, updated_at = NOW(3) WHERE id = ?"
-    );
+    // Nobody changes the activity: `updated_at`, from which a rejected one ages, stays.
+    let text = format!("UPDATE activity SET {column} = NOW(3), version = ? WHERE id = ?");
     tx.execute_raw(sql(text, [version.into(), id.into()]))
         .await?;
     tx.execute_raw(sql(

@@ -79,6 +79,14 @@ impl Status {
         matches!(self, Self::Rejected | Self::Drawn | Self::Cancelled)
     }
 
+    /// Whether joins can be accepted now or later.
+    pub const fn may_take_joins(self) -> bool {
+        matches!(
+            self,
+            Self::Draft | Self::InReview | Self::Ready | Self::Open
+        )
+    }
+
     /// The state after `transition`; times (drawAt reached or not) are the caller's to check.
     pub const fn after(self, transition: Transition) -> Result<Self, IllegalTransition> {
         match (transition, self) {

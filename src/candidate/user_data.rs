@@ -136,11 +136,10 @@ pub async fn erase_user(
         LeafKept::ProofPending => return Ok(Erasure::NotNow),
     };
     let rows = store::delete_rows_of(tx, id, user_id).await?;
-    let deny_entries = match activity.status {
-        Status::Drawn | Status::Cancelled | Status::Rejected => {
-            deny::delete_of_user(tx, id, user_id).await?
-        }
-        Status::Draft | Status::InReview | Status::Ready | Status::Open | Status::Drawing => 0,
+    let deny_entries = if activity.status.may_take_joins() {
+        0
+    } else {
+        deny::delete_of_user(tx, id, user_id).await?
     };
     Ok(Erasure::Erased {
         rows,

@@ -8,8 +8,8 @@ use serde_json::json;
 
 use super::{DrawService, proof, redraw};
 use crate::{
-    activity::{Actor, Status},
-    http::{Endpoint, NoFields, Operator, OptionalBody, PathId, Problem, RequestId},
+    activity::{Status, actor},
+    http::{Endpoint, NoFields, Operator, OptionalBody, PathId, Problem},
     kernel::ActivityId,
 };
 
@@ -33,9 +33,7 @@ async fn draw(
         .pending_draw_at()
         .is_some_and(|draw_at| draw_at <= state.now);
     if is_due {
-        let request_id = RequestId::current().map_or_else(String::new, |id| id.to_string());
-        let actor = Actor::user(operator.user_id(), request_id);
-        draws.wake(id, &actor).await?;
+        draws.wake(id, &actor(operator.user_id())).await?;
         return Ok(HttpResponse::Accepted().json(json!({ "status": "accepted" })));
     }
     Err(match state.status {

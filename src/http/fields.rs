@@ -72,11 +72,17 @@ impl FieldErrors {
 const LONGEST_ECHO: usize = 200;
 
 const UNKNOWN: &str = "this field is not known";
+const MISSING: &str = "this field is required";
 
 impl FieldErrors {
     /// Names a field that is not known.
     pub fn add_unknown(&mut self, field: &str) {
         self.add(shorten(field), UNKNOWN);
+    }
+
+    /// Names a field that has to be there and is not.
+    pub fn add_missing(&mut self, field: impl Into<String>) {
+        self.add(field, MISSING);
     }
 
     /// Names the fault that serde found at `path`.
@@ -96,7 +102,7 @@ impl FieldErrors {
 fn named_field(message: &str) -> Option<(&str, &'static str)> {
     for (start, fault) in [
         ("unknown field `", UNKNOWN),
-        ("missing field `", "this field is required"),
+        ("missing field `", MISSING),
         ("duplicate field `", "this field is given twice"),
     ] {
         if let Some(rest) = message.strip_prefix(start) {

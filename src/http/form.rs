@@ -49,7 +49,7 @@ impl Field {
         errors: &mut FieldErrors,
     ) -> Option<T> {
         if !self.has_value() {
-            errors.add(name.to_string(), "this field is required");
+            errors.add_missing(name.to_string());
         }
         self.read(name, errors)
     }

@@ -129,6 +129,10 @@ impl Problem {
         self.0.code
     }
 
+    pub fn detail(&self) -> &str {
+        &self.0.detail
+    }
+
     pub fn faults(&self) -> &[FieldFault] {
         &self.0.faults
     }

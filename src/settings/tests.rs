@@ -235,6 +235,8 @@ fn data_is_kept_for_ever_or_at_least_as_long_as_something_needs_it() {
         &[(participations, "8"), (wins, "31")],
         &[(wins, "365"), (cooldown, "31536000")],
         &[(wins, "4294967295")],
+        &[(participations, "400"), (wins, "400")],
+        &[(participations, "400"), (wins, "0")],
     ] {
         load(good).expect("valid");
     }
@@ -244,6 +246,14 @@ fn data_is_kept_for_ever_or_at_least_as_long_as_something_needs_it() {
             "retention.participations_days",
         ),
         (&[(wins, "30")], "retention.win_records_days"),
+        (
+            &[(participations, "400"), (wins, "399")],
+            "retention.win_records_days",
+        ),
+        (
+            &[(participations, "0"), (wins, "36500")],
+            "retention.win_records_days",
+        ),
         (
             &[(wins, "365"), (cooldown, "31536001")],
             "retention.win_records_days",

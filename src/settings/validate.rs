@@ -10,7 +10,7 @@ use tracing_subscriber::EnvFilter;
 
 use super::{
     proxies::ProxyRange,
-    sections::{AuthSettings, DrawSettings, ServerSettings, Settings},
+    sections::{AuthSettings, DrawSettings, RetentionSettings, ServerSettings, Settings},
 };
 
 /// Shortest HS256 secret: as long as the hash, RFC 7518 section 3.2.
@@ -67,6 +67,7 @@ pub(super) fn faults(settings: &Settings) -> Vec<String> {
             settings.retention.win_records_days,
             settings.candidate.cooldown_secs,
         ),
+        order_of_lives(&settings.retention),
     ];
     checks.into_iter().filter_map(Result::err).collect()
 }
@@ -260,5 +261,16 @@ fn win_records_life(days: u32, cooldown_secs: u32) -> Check {
                 || (days > LONGEST_COOLDOWN_DAYS && days.saturating_mul(day_secs) >= cooldown_secs)
         },
         "`retention.win_records_days` is 0 or at least 31 and as long as `candidate.cooldown_secs`",
+    )
+}
+
+/// While participants are there, whoever has won must be known: a redraw passes them over.
+fn order_of_lives(retention: &RetentionSettings) -> Check {
+    // The longest life is none.
+    let [participations, win_records] = [retention.participations_days, retention.win_records_days]
+        .map(|days| if days == 0 { u32::MAX } else { days });
+    check(
+        || win_records >= participations,
+        "`retention.win_records_days` is at least `retention.participations_days`; 0 is for ever",
     )
 }

@@ -22,6 +22,25 @@ const ROWS: u64 = 1_000;
 /// Transactions of one sweep at most.
 const STEPS: usize = 20;
 
+/// What a sweep does, in this order. What it begins is removed from the next sweep on, when the
+/// other processes' copies say so too.
+#[derive(Clone, Copy)]
+enum Work {
+    GoOn,
+    Begin,
+    Audit,
+}
+
+impl Work {
+    const fn next(self) -> Option<Self> {
+        match self {
+            Self::GoOn => Some(Self::Begin),
+            Self::Begin => Some(Self::Audit),
+            Self::Audit => None,
+        }
+    }
+}
+
 /// Removes what is past its life. Cheap to clone.
 #[derive(Clone)]
 pub struct Retention {
@@ -42,28 +61,29 @@ impl Retention {
     /// Removes up to 20,000 rows; answers how many.
     pub async fn remove_expired(&self) -> Result<usize, DbErr> {
         let mut removed = 0;
+        let mut work = Work::GoOn;
         for _ in 0..STEPS {
-            match within_limit(self.next()).await? {
+            match within_limit(self.step(work)).await? {
                 Progress::Removed(table, rows) => {
                     metrics::rows_expired(table, rows);
                     removed += usize::try_from(rows).unwrap_or(usize::MAX);
                 }
                 Progress::Moved => (),
-                Progress::NothingDue => break,
+                Progress::NothingDue => match work.next() {
+                    Some(next) => work = next,
+                    None => break,
+                },
             }
         }
         Ok(removed)
     }
 
-    async fn next(&self) -> Result<Progress, DbErr> {
+    async fn step(&self, work: Work) -> Result<Progress, DbErr> {
         let tx = self.db.begin().await?;
-        let progress = match self.go_on(&tx).await? {
-            Progress::NothingDue => self.begin(&tx).await?,
-            progress @ (Progress::Removed(..) | Progress::Moved) => progress,
-        };
-        let progress = match progress {
-            Progress::NothingDue => self.remove_audit(&tx).await?,
-            progress @ (Progress::Removed(..) | Progress::Moved) => progress,
+        let progress = match work {
+            Work::GoOn => self.go_on(&tx).await?,
+            Work::Begin => self.begin(&tx).await?,
+            Work::Audit => self.remove_audit(&tx).await?,
         };
         tx.commit().await?;
         if !matches!(progress, Progress::NothingDue) {

@@ -286,3 +286,40 @@ async fn a_host_keeps_the_lists_of_its_own_rooms_and_each_list_is_for_itself() {
     process.stop().await;
     world.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_is_added_for_an_activity_that_takes_no_more_joins() {
+    let world = World::new().await;
+    let process = world.serve_with(&[("SWEEPER__ENABLED", "false")]).await;
+    let api = world.api(&process).await;
+    let operator = api.operator();
+    let bag = api.open_bag(&BagSpec::waiting()).await;
+    let ann = bag.path("/deny-list/7");
+    let import = Some(json!({ "userIds": ["8"] }));
+    api.put(&operator, &ann, None).await.expect(200);
+
+    for state in ["drawing", "drawn", "cancelled", "rejected"] {
+        world
+            .execute(&format!(
+                "UPDATE activity SET status = '{state}', drawn_at = NOW(3), \
+                 cancelled_at = NOW(3) WHERE id = {}",
+                bag.id
+            ))
+            .await;
+        let path = bag.path("/deny-list/8");
+        for refused in [
+            api.put(&operator, &path, None).await,
+            api.post(&operator, &bag.path("/deny-list/import"), import.clone())
+                .await,
+        ] {
+            refused.expect_problem(409, "activity_closed");
+        }
+    }
+    let listed = listed(&api, &operator, &bag.path("/deny-list")).await;
+    assert_eq!(listed, [entry("7", Value::Null)]);
+    api.delete(&operator, &ann).await.expect(204);
+    assert_eq!(world.number("SELECT COUNT(*) FROM deny_list").await, 0);
+
+    process.stop().await;
+    world.end().await;
+}

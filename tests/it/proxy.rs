@@ -2,7 +2,10 @@
 
 use std::{
     net::SocketAddr,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -23,6 +26,41 @@ struct Behaviour {
     stalled: bool,
     refusing: bool,
     delay: Duration,
+    loss: Option<Loss>,
+}
+
+/// An answer that gets lost, with its connection: the one to a request that holds `to`, behind one
+/// on the same connection that holds `behind`.
+#[derive(Clone, Copy, Debug)]
+struct Loss {
+    behind: &'static str,
+    to: &'static str,
+}
+
+/// How far a connection is on the way to its lost answer.
+#[derive(Debug, Default)]
+struct Losing {
+    is_near: AtomicBool,
+    is_next: AtomicBool,
+}
+
+impl Losing {
+    fn note_request(&self, loss: Loss, data: &[u8]) {
+        let holds = |text: &str| data.windows(text.len()).any(|part| part == text.as_bytes());
+        if self.is_near.load(Ordering::SeqCst) && holds(loss.to) {
+            self.is_next.store(true, Ordering::SeqCst);
+        }
+        if holds(loss.behind) {
+            self.is_near.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
+/// Where data comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Client,
+    Server,
 }
 
 /// Forwards connections to one upstream address until told otherwise; stops when dropped.
@@ -96,6 +134,13 @@ impl Proxy {
             .send_modify(|behaviour| behaviour.stalled = true);
     }
 
+    /// Breaks a connection in place of the answer to a request that holds `to`, once a request that
+    /// holds `behind` has gone before it.
+    pub(crate) fn lose_answer(&self, behind: &'static str, to: &'static str) {
+        self.behaviour
+            .send_modify(|behaviour| behaviour.loss = Some(Loss { behind, to }));
+    }
+
     /// Holds every piece of data back for this long.
     pub(crate) fn delay(&self, delay: Duration) {
         self.behaviour
@@ -147,10 +192,13 @@ async fn accept(
             };
             let (from_client, to_client) = client.into_split();
             let (from_server, to_server) = server.into_split();
+            let losing = Losing::default();
+            let up = (Side::Client, &losing);
+            let down = (Side::Server, &losing);
             tokio::select! {
                 () = cut.cancelled() => (),
-                () = pump(from_client, to_server, behaviour.clone()) => (),
-                () = pump(from_server, to_client, behaviour) => (),
+                () = pump(from_client, to_server, behaviour.clone(), up) => (),
+                () = pump(from_server, to_client, behaviour, down) => (),
             }
         }));
     }
@@ -160,6 +208,7 @@ async fn pump(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
     mut behaviour: watch::Receiver<Behaviour>,
+    (side, losing): (Side, &Losing),
 ) {
     let mut buffer = vec![0; 16 * 1024];
     while let Ok(read) = from.read(&mut buffer).await {
@@ -176,6 +225,12 @@ async fn pump(
             .is_err()
         {
             return;
+        }
+        let loss = behaviour.borrow().loss;
+        match (side, loss) {
+            (Side::Client, Some(loss)) => losing.note_request(loss, &buffer[..read]),
+            (Side::Server, _) if losing.is_next.load(Ordering::SeqCst) => return,
+            (Side::Client | Side::Server, _) => (),
         }
         if to.write_all(&buffer[..read]).await.is_err() {
             return;

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use luckybag::{infra::outbox::Outbox, settings::RetentionSettings, sweeper::Retention};
-use serde_json::json;
 
 use crate::harness::{Api, Bag, BagSpec, World, eventually, metric, metrics_page};
 
@@ -84,7 +83,8 @@ impl World {
         loop {
             let more = retention.remove_expired().await.expect("MySQL answers");
             removed += more;
-            if more == 0 {
+            let begun = self.number("SELECT COUNT(*) FROM removal").await;
+            if more == 0 && begun == 0 {
                 return removed;
             }
         }
@@ -235,7 +235,7 @@ async fn of_what_is_gone_nothing_is_told_and_what_is_kept_longer_is_told_on() {
     world.nothing_owed().await;
     let wins = world.wins(bag.id).await;
     let winner = api.viewer(wins[0].user_id);
-    let redraw = json!({ "winRecordIds": [wins[0].id.to_string()], "reason": "late" });
+    let redrawn = api.redraw(&bag, &[wins[2].id]).await.expect(200);
     // So that it is in the memory of the process.
     published(&api, &bag, &winner).await;
     world.change(&bag, &drawn_days_ago(181)).await;
@@ -255,9 +255,11 @@ async fn of_what_is_gone_nothing_is_told_and_what_is_kept_longer_is_told_on() {
     let result = api.get(&winner, &bag.path("/result")).await.expect(200);
     assert_eq!(result["result"], "won", "{result}");
     assert_eq!(api.winners(&bag).await.len(), 3);
-    api.post(&api.operator(), &bag.path("/redraws"), Some(redraw))
-        .await
-        .expect_problem(409, "participants_expired");
+    // What was done before is answered as before; what is new is refused.
+    let again = api.redraw(&bag, &[wins[2].id]).await;
+    assert_eq!(again.expect(200), redrawn);
+    let refused = api.redraw(&bag, &[wins[0].id]).await;
+    refused.expect_problem(410, "participants_expired");
     api.get(&api.operator(), &bag.path("/stats"))
         .await
         .expect_problem(410, "stats_expired");
@@ -281,12 +283,66 @@ async fn of_what_is_gone_nothing_is_told_and_what_is_kept_longer_is_told_on() {
     api.get(&winner, &bag.path("/winners"))
         .await
         .expect_problem(410, "result_expired");
+    let refused = api.redraw(&bag, &[wins[2].id]).await;
+    refused.expect_problem(410, "result_expired");
     expect_no_proof(&api, &bag, &winner).await;
     let detail = api.get(&winner, &bag.path("")).await.expect(200);
     assert_eq!(detail["status"], "drawn", "{detail}");
     let prizes = world.number("SELECT COUNT(*) FROM prize").await;
     assert_eq!(prizes, 1);
 
+    process.stop().await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_deny_list_of_a_rejected_activity_has_the_life_of_the_others() {
+    let world = World::new().await;
+    let process = world.serve().await;
+    let api = world.api(&process).await;
+    let id = api.draft(&in_room(1)).await;
+    let path = format!("/v1/activities/{id}/deny-list/5");
+    api.put(&api.operator(), &path, None).await.expect(200);
+    process.stop().await;
+    let denied = "SELECT COUNT(*) FROM deny_list";
+    for (state, days, left) in [
+        ("draft", 900, 1),
+        ("rejected", 179, 1),
+        ("rejected", 181, 0),
+    ] {
+        world
+            .execute(&format!(
+                "UPDATE activity SET status = '{state}', \
+                 updated_at = NOW(3) - INTERVAL {days} DAY"
+            ))
+            .await;
+
+        world.expire(keep_for(180, 730, 0)).await;
+
+        assert_eq!(world.number(denied).await, left, "{state}, {days} days");
+    }
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redraw_while_wins_are_being_removed_lets_nobody_win_twice() {
+    let world = World::new().await;
+    let process = world.serve().await;
+    let api = world.api(&process).await;
+    let bag = joined_bag(&api, 1).await;
+    world.draw_soon(&[bag]).await;
+    world.all_drawn(&[bag]).await;
+    let wins = world.wins(bag.id).await;
+    // Between two steps of a removal: the participants are there, the first winner is forgotten.
+    world.change(&bag, "wins_removed_at = NOW(3)").await;
+    world
+        .execute(&format!("DELETE FROM win_record WHERE id = {}", wins[0].id))
+        .await;
+
+    let refused = api.redraw(&bag, &[wins[1].id]).await;
+
+    refused.expect_problem(410, "result_expired");
+    assert_eq!(world.wins(bag.id).await, wins[1..]);
     process.stop().await;
     world.end().await;
 }
@@ -392,6 +448,22 @@ async fn a_removal_goes_on_where_a_dead_process_stopped() {
     .await;
 
     process.stop().await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_row_goes_in_the_sweep_that_begins_a_removal() {
+    let world = World::new().await;
+    let bag = crowded(&world, 10).await;
+    let retention = world.retention(keep_for(180, 730, 0));
+    let sweep = async || retention.remove_expired().await.expect("MySQL answers");
+
+    assert_eq!(sweep().await, 0);
+    let counts = world.rows_about(&bag).await;
+    assert_eq!((counts["participation"], counts["removal"]), (10, 1));
+    assert_eq!(sweep().await, 10);
+    let counts = world.rows_about(&bag).await;
+    assert_eq!((counts["participation"], counts["removal"]), (0, 0));
     world.end().await;
 }
 

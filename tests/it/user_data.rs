@@ -38,6 +38,8 @@ impl World {
             let query = format!("SELECT COUNT(*) FROM {table} WHERE user_id = {user}");
             stored.push((table, self.number(&query).await));
         }
+        let keys = format!("SELECT COUNT(*) FROM idempotency WHERE principal = {user}");
+        stored.push(("idempotency", self.number(&keys).await));
         stored
     }
 
@@ -52,6 +54,16 @@ impl World {
         self.execute(&format!(
             "INSERT INTO task_completion (activity_id, user_id, task_id, completed_at) \
              VALUES ({id}, {user}, 'follow', '2026-01-02 03:04:05.678')"
+        ))
+        .await;
+    }
+
+    /// A key, as if the user had called with it.
+    async fn give_key(&self, user: u64) {
+        self.execute(&format!(
+            "INSERT INTO idempotency \
+             (principal, idempotency_key, request_hash, status, body, created_at) \
+             VALUES ({user}, 'order 7', REPEAT('x', 32), 201, '{{}}', NOW(3))"
         ))
         .await;
     }
@@ -177,6 +189,12 @@ fn check_export(bag: &Bag, data: &Value) {
         ["activity.create", "activity.submit", "activity.open"]
     );
     assert_eq!(data["audit"][2]["activityId"], json!(id));
+    let key = &data["idempotencyKeys"][0];
+    assert_eq!(
+        (&key["key"], &key["status"]),
+        (&json!("order 7"), &json!(201))
+    );
+    assert!(key["createdAt"].is_string(), "{key}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -192,6 +210,7 @@ async fn an_export_holds_everything_about_the_user_and_nothing_about_others() {
     api.assert_settled(&bag, 3, ("rejected", Some("duplicateDevice")))
         .await;
     world.give_events(&bag, 2).await;
+    world.give_key(2).await;
     for (path, reason) in [
         ("/v1/deny-list/2".to_owned(), "fraud"),
         (bag.path("/deny-list/2"), "rude"),
@@ -235,6 +254,7 @@ async fn a_user_whom_an_activity_needs_is_not_erased_from_any() {
     let open = joined_by_forty(&api, 2).await;
     world.give_events(&open, 107).await;
     world.give_events(&open, 177).await;
+    world.give_key(107).await;
     world.nothing_owed().await;
     process.stop().await;
     let stored = world.stored(107).await;
@@ -293,7 +313,7 @@ async fn check_erasure(world: &World, user: u64, stays: &str) {
     let erased = world.erase_whole(user).await;
     let removed = json!({
         "participations": 2, "presence": 1, "completedTasks": 1, "deviceClaims": 2,
-        "denyEntries": 1,
+        "denyEntries": 1, "idempotencyKeys": 1,
     });
     assert_eq!(erased["removed"], removed, "{erased}");
     let kept = erased["kept"].as_array().expect("a list").iter();
@@ -315,18 +335,23 @@ async fn an_erased_user_leaves_no_trace_but_what_others_need() {
     api.post(&api.host_of(2), &cancelled.path("/cancel"), None)
         .await
         .expect(200);
+    // After their joins: they are in, and stay in.
+    let import = Some(json!({ "userIds": (101..=140).collect::<Vec<_>>() }));
+    api.post(&api.operator(), &bag.path("/deny-list/import"), import)
+        .await
+        .expect(200);
     world.draw_soon(&[bag]).await;
     world.all_drawn(&[bag]).await;
     world.publish_entries(&bag).await;
     world.nothing_owed().await;
-    let winner = world.wins(bag.id).await[0].user_id;
+    let wins = world.wins(bag.id).await;
+    let winner = wins[0].user_id;
     let loser = (101..=140)
-        .find(|user| *user != winner)
+        .find(|user| wins.iter().all(|win| win.user_id != *user))
         .expect("one who did not win");
     for user in [winner, loser] {
         world.give_events(&bag, user).await;
-        let denied = bag.path(&format!("/deny-list/{user}"));
-        api.put(&api.operator(), &denied, None).await.expect(200);
+        world.give_key(user).await;
     }
     let platform = format!("/v1/deny-list/{loser}");
     api.put(&api.operator(), &platform, None).await.expect(200);

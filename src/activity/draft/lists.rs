@@ -22,7 +22,7 @@ impl Checker<'_> {
         let form = self.form;
         let Some(items) = &form.prizes else {
             if self.base.is_none() {
-                self.errors.add("prizes", "this field is required");
+                self.errors.add_missing("prizes");
                 return None;
             }
             return Some(PrizeList::Unchanged);

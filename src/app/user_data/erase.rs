@@ -15,7 +15,10 @@ use crate::{
         connections::Connections,
     },
     candidate::{self, CandidateService, Erasure, RemovedRows},
-    infra::mysql::{TransactionRetry, within_limit},
+    infra::{
+        idempotency,
+        mysql::{TransactionRetry, within_limit},
+    },
     kernel::{ActivityId, UserId},
     settings::Settings,
 };
@@ -42,6 +45,7 @@ pub struct Removed {
     #[serde(flatten)]
     pub rows: RemovedRows,
     pub deny_entries: u64,
+    pub idempotency_keys: u64,
     /// The leaf hashes that were put in the place of entries.
     #[serde(skip)]
     leaves_kept: u64,
@@ -97,10 +101,14 @@ impl Erasing {
             .collect();
         self.refuse_if_needed(needed)?;
 
-        if !activities.is_empty() {
+        if !activities.is_empty() || !before.idempotency_keys.is_empty() {
             self.record().await?;
         }
-        let mut removed = Removed::default();
+        let keys = idempotency::forget_user(&self.db, self.user_id).await;
+        let mut removed = Removed {
+            idempotency_keys: keys.map_err(AppError::UserData)?,
+            ..Removed::default()
+        };
         let mut needed = BTreeSet::new();
         for activity in &activities {
             match self.erase_from(activity.id).await? {
@@ -175,6 +183,7 @@ impl Erasing {
             rows,
             deny_entries,
             leaves_kept,
+            ..Removed::default()
         }))
     }
 
@@ -248,6 +257,7 @@ impl Removed {
     fn add(&mut self, more: &Self) {
         self.rows += more.rows;
         self.deny_entries += more.deny_entries;
+        self.idempotency_keys += more.idempotency_keys;
         self.leaves_kept += more.leaves_kept;
     }
 }

@@ -7,7 +7,10 @@ use crate::{
     activity::{self, audit},
     app::{AppError, connections},
     candidate::ParticipantData,
-    infra::mysql::within_limit,
+    infra::{
+        idempotency::{self, StoredKey},
+        mysql::within_limit,
+    },
     kernel::{ActivityId, UserId},
     settings::Settings,
     winners::{self, StoredWin},
@@ -28,6 +31,8 @@ pub struct UserData {
     pub hosted_activities: Vec<ActivityId>,
     /// What the user did as a host or an operator.
     pub audit: Vec<audit::ActorRecord>,
+    /// The keys of calls that the user made within the last day.
+    pub idempotency_keys: Vec<StoredKey>,
 }
 
 /// Reads everything stored about one user.
@@ -52,5 +57,6 @@ pub(super) async fn read(db: &DatabaseConnection, user_id: UserId) -> Result<Use
         win_records: within_limit(winners::list_of_user(db, user_id)).await?,
         hosted_activities: within_limit(activity::list_ids_hosted_by(db, user_id)).await?,
         audit: within_limit(audit::list_of_user(db, user_id)).await?,
+        idempotency_keys: within_limit(idempotency::list_of_user(db, user_id)).await?,
     })
 }

@@ -7,6 +7,7 @@ use sea_orm::DbErr;
 use crate::{
     http::Problem,
     infra::mysql::{NoOutcome, is_unavailable},
+    kernel::ActivityId,
 };
 
 /// Why a deny list could not be read or changed.
@@ -14,6 +15,9 @@ use crate::{
 pub enum DenyError {
     #[error(transparent)]
     NoOutcome(#[from] NoOutcome),
+
+    #[error("activity {0} takes no more joins")]
+    Closed(ActivityId),
 
     #[error("cannot {action} in MySQL")]
     Database {
@@ -34,6 +38,7 @@ impl From<DenyError> for Problem {
 
         match error {
             DenyError::NoOutcome(error) => error.into(),
+            DenyError::Closed(_) => Self::conflict("activity_closed", error.to_string()),
             DenyError::Database { ref source, .. } if is_unavailable(source) => {
                 let detail = "deny lists cannot be read or changed now";
                 Self::unavailable("unavailable", detail, RETRY_AFTER).with_cause(error)

@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 
 use super::{DenyEntry, DenyError, error::db_error, store};
 use crate::{
-    activity::{Actor, audit},
+    activity::{self, Actor, audit},
     infra::{
         idempotency,
         mysql::{TransactionRetry, change_in_turn, read_in_turn},
@@ -106,6 +106,7 @@ impl DenyService {
     ) -> Result<DenyEntry, DenyError> {
         let failed = || db_error("put a user on a deny list");
         let tx = self.begin().await?;
+        refuse_if_closed(&tx, scope).await?;
         let known = store::find_for_update(&tx, scope, user_id).await;
         let action = match (known.map_err(failed())?, reason) {
             (None, _) => {
@@ -182,6 +183,7 @@ impl DenyService {
         caller: &Caller,
     ) -> Result<Imported, DenyError> {
         let tx = self.begin().await?;
+        refuse_if_closed(&tx, scope).await?;
         let present = store::list_present(&tx, scope, users)
             .await
             .map_err(db_error("read a deny list"))?;
@@ -214,6 +216,22 @@ impl DenyService {
     async fn begin(&self) -> Result<DatabaseTransaction, DenyError> {
         let tx = self.db.begin().await;
         tx.map_err(db_error("begin a transaction"))
+    }
+}
+
+/// Refuses entries that no join can meet any more. The activity stays as it is until the transaction
+/// ends, so none is left behind by the removal.
+async fn refuse_if_closed(tx: &DatabaseTransaction, scope: DenyScope) -> Result<(), DenyError> {
+    let DenyScope::Activity(id) = scope else {
+        return Ok(());
+    };
+    let found = activity::lock_shared(tx, &[id])
+        .await
+        .map_err(db_error("look at an activity"))?;
+    if found.iter().any(|one| one.status.may_take_joins()) {
+        Ok(())
+    } else {
+        Err(DenyError::Closed(id))
     }
 }
 
@@ -250,13 +268,9 @@ where
 {
     let mut retry = TransactionRetry::new();
     loop {
-        let error = match attempt().await {
-            Ok(done) => return Ok(done),
-            Err(error) => error,
-        };
-        match &error {
-            DenyError::Database { source, .. } if retry.again(source).await => (),
-            DenyError::Database { .. } | DenyError::NoOutcome(_) => return Err(error),
+        match attempt().await {
+            Err(DenyError::Database { source, .. }) if retry.again(&source).await => (),
+            outcome => return outcome,
         }
     }
 }

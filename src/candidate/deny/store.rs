@@ -7,15 +7,10 @@ use serde::Serialize;
 
 use super::DenyScope;
 use crate::{
+    candidate::store::{IN_VALUES, INSERT_ROWS},
     infra::mysql::{in_list, sql},
     kernel::{ActivityId, Timestamp, UserId, to_millis},
 };
-
-/// Rows of one INSERT: larger ones gain nothing.
-const INSERT_ROWS: usize = 500;
-
-/// Values of one `IN (…)`.
-const IN_VALUES: usize = 1_024;
 
 /// One user who may not take part.
 #[derive(Clone, Debug, PartialEq, Eq, FromQueryResult, Serialize)]

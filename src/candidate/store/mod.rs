@@ -35,10 +35,10 @@ use crate::{
 };
 
 /// Rows of one INSERT: larger ones gain nothing.
-const INSERT_ROWS: usize = 500;
+pub(super) const INSERT_ROWS: usize = 500;
 
 /// Values of one `IN (…)`.
-const IN_VALUES: usize = 1_024;
+pub(super) const IN_VALUES: usize = 1_024;
 
 /// Whether rows that are read stay locked until the transaction ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,12 @@
 //! One attempt at a redraw: a single transaction under the activity's row lock.
 
-use std::collections::HashSet;
+use std::{
+    collections::HashSet,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use rand::RngExt;
-use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, TransactionTrait};
+use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbErr, TransactionTrait};
 use serde_json::{Value, json};
 
 use super::{
@@ -30,6 +33,8 @@ pub(super) struct Attempt<'a> {
     pub(super) order: &'a RedrawOrder,
     pub(super) actor: &'a Actor,
     pub(super) reserve: &'a Reserve,
+    /// Set once the redraw may have been committed.
+    pub(super) may_be_made: &'a AtomicBool,
 }
 
 /// How an attempt ended; without `Committed` no win was changed.
@@ -58,9 +63,9 @@ impl Attempt<'_> {
         if activity.status != Status::Drawn {
             return Err(RedrawError::NotDrawn(self.id));
         }
-        // Nobody knows any more who comes next.
-        if activity.participants_removed_at.is_some() {
-            return Err(RedrawError::Expired(self.id));
+        // Whom the removal has come to does not count as a winner any more.
+        if activity.wins_removed_at.is_some() {
+            return Err(RedrawError::WinsExpired(self.id));
         }
         let wins = winners::list_all(&tx, self.id).await?;
         let delivered = self.delivered(&tx).await?;
@@ -71,9 +76,13 @@ impl Attempt<'_> {
                     redraw: Redraw::of_round(self.id, round, &wins),
                     prizes: activity.prizes,
                 };
-                return self.end(tx, redrawn, Outcome::Repeated).await;
+                return self.repeat(tx, redrawn).await;
             }
         };
+        // Nobody knows any more who comes next.
+        if activity.participants_removed_at.is_some() {
+            return Err(RedrawError::ParticipantsExpired(self.id));
+        }
         let ever_won = wins.iter().map(|win| win.user_id).collect();
         let Some(picked) = self
             .pick(&tx, &activity, to_revoke.len(), &ever_won)
@@ -94,20 +103,35 @@ impl Attempt<'_> {
             redraw,
             prizes: activity.prizes,
         };
-        self.end(tx, redrawn, Outcome::Committed).await
+        self.commit(tx, redrawn).await
     }
 
-    /// Keeps the answer to the call, and commits.
-    async fn end(
+    /// Keeps the answer to a call that was carried out before.
+    async fn repeat(
         &self,
         tx: DatabaseTransaction,
         redrawn: Redrawn,
-        outcome: impl FnOnce(Redrawn) -> Outcome,
+    ) -> Result<Outcome, RedrawError> {
+        match idempotency::settle(&tx, &redrawn).await {
+            Ok(()) => tx.commit().await?,
+            // Kept by an attempt of this call whose commit went unanswered.
+            Err(DbErr::Custom(_)) if self.may_be_made.load(Ordering::Relaxed) => (),
+            Err(error) => return Err(error.into()),
+        }
+        Ok(Outcome::Repeated(redrawn))
+    }
+
+    /// Keeps the answer, and commits.
+    async fn commit(
+        &self,
+        tx: DatabaseTransaction,
+        redrawn: Redrawn,
     ) -> Result<Outcome, RedrawError> {
         idempotency::settle(&tx, &redrawn).await?;
         kernel::step("redraw.in_transaction");
+        self.may_be_made.store(true, Ordering::Relaxed);
         match tx.commit().await {
-            Ok(()) => Ok(outcome(redrawn)),
+            Ok(()) => Ok(Outcome::Committed(redrawn)),
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(error, activity.id = %self.id, "looking whether the redraw holds");

@@ -2,7 +2,7 @@
 
 use std::{fmt::Display, time::Duration};
 
-use sea_orm::DbErr;
+use sea_orm::{ConnAcquireErr, DbErr};
 
 use super::order::{MOST_NAMED, Refusal, name_of};
 use crate::{
@@ -22,7 +22,10 @@ pub enum RedrawError {
     NotDrawn(ActivityId),
 
     #[error("the participants of activity {0} were removed at the end of their life")]
-    Expired(ActivityId),
+    ParticipantsExpired(ActivityId),
+
+    #[error("the results of activity {0} were removed at the end of their life")]
+    WinsExpired(ActivityId),
 
     #[error("some ids are of no win of the activity")]
     UnknownWins(Vec<usize>),
@@ -33,17 +36,31 @@ pub enum RedrawError {
     #[error("these wins are delivered and cannot be revoked: {0}")]
     Delivered(String),
 
-    #[error("other redraws are in the way, nothing was done")]
+    #[error("other redraws are in the way")]
     Busy,
 
-    #[error(transparent)]
-    NoOutcome(#[from] NoOutcome),
+    #[error("too many calls wait for MySQL")]
+    NoTurn,
+
+    #[error("whether the redraw was made is not known")]
+    InDoubt(#[source] Box<Self>),
 
     #[error("cannot select who comes next")]
     Selection(#[source] CandidateError),
 
     #[error("cannot redraw in MySQL")]
     Database(#[from] DbErr),
+}
+
+impl From<NoOutcome> for RedrawError {
+    fn from(error: NoOutcome) -> Self {
+        match error {
+            NoOutcome::NoTurn => Self::NoTurn,
+            NoOutcome::NoAnswer => {
+                Self::Database(DbErr::ConnectionAcquire(ConnAcquireErr::Timeout))
+            }
+        }
+    }
 }
 
 impl From<Refusal> for RedrawError {
@@ -78,14 +95,24 @@ fn unknown_wins(places: &[usize]) -> Problem {
 }
 
 impl RedrawError {
+    /// The same error behind a commit that may have been made. What was found out behind it holds.
+    pub(super) fn in_doubt(self) -> Self {
+        if self.is_unavailable() {
+            Self::InDoubt(Box::new(self))
+        } else {
+            self
+        }
+    }
+
     fn is_unavailable(&self) -> bool {
         match self {
-            Self::Busy | Self::NoOutcome(_) => true,
+            Self::Busy | Self::NoTurn | Self::InDoubt(_) => true,
             Self::Selection(error) => error.is_unavailable(),
             Self::Database(error) => mysql::is_unavailable(error),
             Self::NotFound(_)
             | Self::NotDrawn(_)
-            | Self::Expired(_)
+            | Self::ParticipantsExpired(_)
+            | Self::WinsExpired(_)
             | Self::UnknownWins(_)
             | Self::AlreadyRevoked(_)
             | Self::Delivered(_) => false,
@@ -96,7 +123,11 @@ impl RedrawError {
 impl From<RedrawError> for Problem {
     fn from(error: RedrawError) -> Self {
         if error.is_unavailable() {
-            let detail = "whether the redraw was made is not known; send it again to find out";
+            let detail = if matches!(error, RedrawError::InDoubt(_)) {
+                format!("{error}; send it again to find out")
+            } else {
+                format!("{error}; nothing was done, send it again")
+            };
             let retry = Duration::from_secs(1);
             return Self::unavailable("unavailable", detail, retry).with_cause(error);
         }
@@ -104,12 +135,14 @@ impl From<RedrawError> for Problem {
         match error {
             RedrawError::NotFound(_) => Self::not_found("activity_not_found", detail),
             RedrawError::NotDrawn(_) => Self::conflict("not_drawn", detail),
-            RedrawError::Expired(_) => Self::conflict("participants_expired", detail),
+            RedrawError::ParticipantsExpired(_) => Self::gone("participants_expired", detail),
+            RedrawError::WinsExpired(_) => Self::gone("result_expired", detail),
             RedrawError::UnknownWins(places) => unknown_wins(&places),
             RedrawError::AlreadyRevoked(_) => Self::conflict("already_revoked", detail),
             RedrawError::Delivered(_) => Self::conflict("win_delivered", detail),
             RedrawError::Busy
-            | RedrawError::NoOutcome(_)
+            | RedrawError::NoTurn
+            | RedrawError::InDoubt(_)
             | RedrawError::Selection(_)
             | RedrawError::Database(_) => Self::internal(error),
         }
@@ -119,6 +152,21 @@ impl From<RedrawError> for Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn it_is_said_whether_anything_may_have_been_done() {
+        let timeout = || RedrawError::from(DbErr::ConnectionAcquire(ConnAcquireErr::Timeout));
+        let told = |error: RedrawError| Problem::from(error).detail().to_owned();
+
+        for error in [RedrawError::Busy, timeout()] {
+            assert!(told(error).contains("nothing was done"));
+        }
+        for error in [RedrawError::Busy, timeout()] {
+            assert!(told(error.in_doubt()).contains("is not known"));
+        }
+        let refused = RedrawError::WinsExpired(ActivityId(5)).in_doubt();
+        assert_eq!(Problem::from(refused).code(), "result_expired");
+    }
 
     #[test]
     fn a_long_list_of_ids_is_cut_short() {

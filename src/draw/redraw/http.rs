@@ -13,8 +13,8 @@ use super::{
     outcome::Redrawn,
 };
 use crate::{
-    activity::Actor,
-    http::{Body, Endpoint, Once, Operator, PathId, Problem, RequestId, json_answer},
+    activity::actor,
+    http::{Body, Endpoint, Once, Operator, PathId, Problem, json_answer},
     kernel::{ActivityId, UserId, WinRecordId},
     winners::{WinRecord, WonPrize},
 };
@@ -62,8 +62,7 @@ async fn redraw(
     draws: Data<DrawService>,
 ) -> Result<HttpResponse, Problem> {
     let order = RedrawOrder::checked(body).map_err(Problem::invalid)?;
-    let request_id = RequestId::current().map_or_else(String::new, |id| id.to_string());
-    let actor = Actor::user(operator.user_id(), request_id);
+    let actor = actor(operator.user_id());
     let redrawn = |done: &Redrawn| json_answer(StatusCode::OK, &RedrawView::of(done));
     let change = draws.redraw(id, &order, &actor);
     once.answer_in_own_turns(operator.user_id(), redrawn, change)

@@ -11,8 +11,6 @@ use crate::{
     winners::{WinRecord, WinStatus},
 };
 
-const REQUIRED: &str = "this field is required";
-
 /// Most wins that one order takes back.
 const MOST_IDS: usize = 1_000;
 
@@ -38,7 +36,7 @@ impl RedrawOrder {
     pub(super) fn checked(body: OrderBody) -> Result<Self, FieldErrors> {
         let mut errors = FieldErrors::new();
         if body.reason.is_none() {
-            errors.add("reason", REQUIRED);
+            errors.add_missing("reason");
         }
         let reason = check::reason(body.reason, &mut errors);
         let ids = checked_ids(body.win_record_ids, &mut errors);
@@ -54,7 +52,7 @@ fn checked_ids(
     errors: &mut FieldErrors,
 ) -> Option<Vec<WinRecordId>> {
     let Some(ids) = ids else {
-        errors.add("winRecordIds", REQUIRED);
+        errors.add_missing("winRecordIds");
         return None;
     };
     if !(1..=MOST_IDS).contains(&ids.len()) {

@@ -1,6 +1,9 @@
 //! The use case: select without a lock, then decide in one short transaction, again if need be.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use sea_orm::{ConnAcquireErr, DbErr};
 use tokio::sync::SemaphorePermit;
@@ -45,6 +48,20 @@ impl DrawService {
         actor: &Actor,
     ) -> Result<Redrawn, RedrawError> {
         let _turn = self.redraw_turn().await?;
+        let may_be_made = AtomicBool::new(false);
+        match self.redraw_in_turn(id, order, actor, &may_be_made).await {
+            Err(error) if may_be_made.into_inner() => Err(error.in_doubt()),
+            outcome => outcome,
+        }
+    }
+
+    async fn redraw_in_turn(
+        &self,
+        id: ActivityId,
+        order: &RedrawOrder,
+        actor: &Actor,
+        may_be_made: &AtomicBool,
+    ) -> Result<Redrawn, RedrawError> {
         let mut reserve = Reserve::default();
         let mut retry = TransactionRetry::new();
         for _ in 0..ATTEMPTS {
@@ -55,15 +72,20 @@ impl DrawService {
                 order,
                 actor,
                 reserve: &reserve,
+                may_be_made,
             };
             match change_in_turn(&self.mysql_reads, attempt.run()).await? {
                 Ok(Outcome::Committed(redrawn)) => {
-                    kernel::step("redraw.committed");
-                    self.drawer.outbox.wake();
-                    report(&redrawn.redraw);
+                    self.made(&redrawn.redraw);
                     return Ok(redrawn);
                 }
-                Ok(Outcome::Repeated(redrawn)) => return Ok(redrawn),
+                Ok(Outcome::Repeated(redrawn)) => {
+                    // An earlier attempt of this call made it, and lost the answer.
+                    if may_be_made.load(Ordering::Relaxed) {
+                        self.made(&redrawn.redraw);
+                    }
+                    return Ok(redrawn);
+                }
                 Ok(Outcome::NeedsReserve(need)) => reserve = self.reserve(&need).await?,
                 Ok(Outcome::LookAgain) => (),
                 Err(RedrawError::Database(error)) if retry.again(&error).await => {
@@ -73,6 +95,13 @@ impl DrawService {
             }
         }
         Err(RedrawError::Busy)
+    }
+
+    /// What follows a commit.
+    fn made(&self, redraw: &Redraw) {
+        kernel::step("redraw.committed");
+        self.drawer.outbox.wake();
+        report(redraw);
     }
 
     async fn redraw_turn(&self) -> Result<SemaphorePermit<'_>, RedrawError> {

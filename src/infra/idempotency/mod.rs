@@ -8,4 +8,4 @@ mod claim;
 mod store;
 
 pub use claim::{Claim, settle};
-pub use store::{Answer, Answers, CallKey, Earlier};
+pub use store::{Answer, Answers, CallKey, Earlier, StoredKey, forget_user, list_of_user};

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr, FromQueryResult};
+use serde::Serialize;
 use tokio::sync::Semaphore;
 
 use crate::{
-    infra::mysql::{NoOutcome, change_in_turn, read_in_turn, sql},
-    kernel::UserId,
+    infra::mysql::{NoOutcome, change_in_turn, read_in_turn, sql, within_limit},
+    kernel::{Timestamp, UserId, to_millis},
 };
 
 /// Who calls, under which key, for what.
@@ -135,6 +136,58 @@ async fn delete_old(conn: &impl ConnectionTrait, limit: u64) -> Result<u64, DbEr
             "DELETE FROM idempotency WHERE created_at < NOW(3) - INTERVAL 24 HOUR \
              ORDER BY created_at LIMIT ?",
             [limit.into()],
+        ))
+        .await?;
+    Ok(result.rows_affected())
+}
+
+/// A key that a user has called with, for an export: its answer is that of the call.
+#[derive(Clone, Debug, PartialEq, Eq, FromQueryResult, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredKey {
+    pub key: String,
+    pub status: u16,
+    #[serde(with = "to_millis")]
+    pub created_at: Timestamp,
+}
+
+/// The keys that a user has called with, the oldest first.
+pub async fn list_of_user(
+    conn: &impl ConnectionTrait,
+    user_id: UserId,
+) -> Result<Vec<StoredKey>, DbErr> {
+    StoredKey::find_by_statement(sql(
+        "SELECT idempotency_key AS `key`, status, created_at FROM idempotency \
+         WHERE principal = ? ORDER BY created_at, idempotency_key",
+        [user_id.into()],
+    ))
+    .all(conn)
+    .await
+}
+
+/// Removes the keys of a user with their answers, in small steps, and tells how many.
+pub async fn forget_user(db: &DatabaseConnection, user_id: UserId) -> Result<u64, DbErr> {
+    const STEP: u64 = 500;
+
+    let mut forgotten = 0;
+    loop {
+        let step = within_limit(delete_of_user(db, user_id, STEP)).await?;
+        forgotten += step;
+        if step < STEP {
+            return Ok(forgotten);
+        }
+    }
+}
+
+async fn delete_of_user(
+    conn: &impl ConnectionTrait,
+    user_id: UserId,
+    limit: u64,
+) -> Result<u64, DbErr> {
+    let result = conn
+        .execute_raw(sql(
+            "DELETE FROM idempotency WHERE principal = ? ORDER BY idempotency_key LIMIT ?",
+            [user_id.into(), limit.into()],
         ))
         .await?;
     Ok(result.rows_affected())

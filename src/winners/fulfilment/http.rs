@@ -13,8 +13,8 @@ use super::{
     service::{Fulfilled, NewReport},
 };
 use crate::{
-    activity::{Actor, check},
-    http::{Body, Endpoint, FieldErrors, Once, PathId, Problem, RequestId, Service, json_answer},
+    activity::{actor, check},
+    http::{Body, Endpoint, FieldErrors, Once, PathId, Problem, Service, json_answer},
     kernel::WinRecordId,
 };
 
@@ -52,8 +52,7 @@ async fn fulfil(
         state: body.state,
         reference,
     };
-    let request_id = RequestId::current().map_or_else(String::new, |id| id.to_string());
-    let actor = Actor::user(caller.user_id(), request_id);
+    let actor = actor(caller.user_id());
     let fulfilled = |done: &Fulfilled| json_answer(StatusCode::OK, done);
     let change = winners.fulfil(id, &report, &actor);
     once.answer(caller.user_id(), fulfilled, change).await

@@ -15,7 +15,7 @@ use super::model::{self, Deed, Fate, Game, Join, Leaving, Step};
 
 const USER: u64 = 7;
 const DRAW_AT: i64 = 1_000;
-const TASK: &str = "follow";
+const TASKS: [&str; 2] = ["follow", "share"];
 
 fn at(ms: i64) -> Timestamp {
     Timestamp::UNIX_EPOCH + TimeDelta::milliseconds(ms)
@@ -25,7 +25,7 @@ fn game(leaving: Leaving) -> Game {
     Game {
         draw_at: DRAW_AT,
         leaving,
-        tasks: BTreeSet::from([TASK.to_owned()]),
+        tasks: TASKS.map(str::to_owned).into(),
         one_entry_per_device: false,
         cooldown: 0,
         trusts_the_app: true,
@@ -37,7 +37,7 @@ fn rules(leaving: Leaving) -> Rules {
         seed: Seed::new([3; 32]),
         draw_at: at(DRAW_AT),
         presence_rule: PresenceRule::parse(leaving.word()).expect("a rule"),
-        tasks: BTreeSet::from([TASK.to_owned()]),
+        tasks: TASKS.map(str::to_owned).into(),
         one_entry_per_device: false,
         trim_floor: 0.99,
     }
@@ -117,12 +117,11 @@ fn orders(len: usize) -> Vec<Vec<usize>> {
 fn events() -> Vec<Deed> {
     let times = [9, 10, 11, DRAW_AT - 1, DRAW_AT, DRAW_AT + 1];
     let kinds = times.map(|at| {
-        let name = TASK.to_owned();
-        [
-            Deed::Enter { at },
-            Deed::Leave { at },
-            Deed::Task { name, at },
-        ]
+        let [one, other] = TASKS.map(|task| Deed::Task {
+            name: task.to_owned(),
+            at,
+        });
+        [Deed::Enter { at }, Deed::Leave { at }, one, other]
     });
     kinds.into_iter().flatten().collect()
 }
@@ -191,11 +190,11 @@ fn of_two_joins_the_first_that_is_handled_counts_wherever_the_events_come() {
 fn any_deed() -> impl Strategy<Value = Deed> {
     // Few milliseconds, so that many fall together.
     let time = prop_oneof![5..15_i64, 990..1_005_i64];
-    (0..8_u8, time).prop_map(|(kind, at)| match kind {
+    (0..9_usize, time).prop_map(|(kind, at)| match kind {
         0..=2 => Deed::Leave { at },
         3..=5 => Deed::Enter { at },
-        6 => Deed::Task {
-            name: TASK.to_owned(),
+        6 | 7 => Deed::Task {
+            name: TASKS[kind - 6].to_owned(),
             at,
         },
         _ => join(at),

@@ -5,19 +5,24 @@ use serde_json::{Value, json};
 use super::{Keyed, all_at_once, twice};
 use crate::harness::{Api, Bag, BagSpec, World};
 
-/// A drawn bag, and the ids of its wins.
-async fn drawn_bag(world: &World, api: &Api) -> (Bag, Vec<u64>) {
+/// A running bag, a drawn one, and the ids of its wins.
+async fn two_bags(world: &World, api: &Api) -> ([Bag; 2], Vec<u64>) {
     let bag = api.open_bag(&BagSpec::waiting()).await;
     api.join_all(&bag, 1_001..1_009).await;
     world.draw_soon(&[bag]).await;
     world.all_drawn(&[bag]).await;
     let wins = world.wins(bag.id).await;
-    (bag, wins.iter().map(|win| win.id).collect())
+    let running = api.open_bag(&BagSpec::waiting()).await;
+    ([running, bag], wins.iter().map(|win| win.id).collect())
 }
 
 /// A call of each route, what it is called, and the action that is audited of it.
-fn calls(api: &Api, bag: &Bag, wins: &[u64]) -> Vec<(&'static str, Keyed, &'static str)> {
-    let (operator, host) = (api.operator(), api.host_of(bag.room));
+fn calls(
+    api: &Api,
+    [running, bag]: &[Bag; 2],
+    wins: &[u64],
+) -> Vec<(&'static str, Keyed, &'static str)> {
+    let (operator, host) = (api.operator(), api.host_of(running.room));
     let redraw = json!({ "winRecordIds": [wins[0].to_string()], "reason": "forged" });
     let fulfilment = format!("/v1/win-records/{}/fulfilment", wins[1]);
     let delivered = json!({ "state": "delivered", "reference": "parcel 9" });
@@ -42,7 +47,7 @@ fn calls(api: &Api, bag: &Bag, wins: &[u64]) -> Vec<(&'static str, Keyed, &'stat
         ),
         (
             "import-here",
-            post(&host, bag.path("/deny-list/import"), &users),
+            post(&host, running.path("/deny-list/import"), &users),
             "deny.import",
         ),
     ]
@@ -62,8 +67,8 @@ async fn redraws_fulfilments_and_imports_happen_once_under_a_key() {
     let world = World::new().await;
     let process = world.serve().await;
     let api = world.api(&process).await;
-    let (bag, wins) = drawn_bag(&world, &api).await;
-    let calls = calls(&api, &bag, &wins);
+    let (bags, wins) = two_bags(&world, &api).await;
+    let calls = calls(&api, &bags, &wins);
 
     for (name, call, _) in &calls {
         twice(&api, name, call, 200).await;
@@ -86,8 +91,8 @@ async fn of_the_same_redraws_fulfilments_and_imports_at_once_one_is_carried_out(
         world.api(&processes[0]).await,
         world.api(&processes[1]).await,
     ];
-    let (bag, wins) = drawn_bag(&world, &apis[0]).await;
-    let calls = calls(&apis[0], &bag, &wins);
+    let (bags, wins) = two_bags(&world, &apis[0]).await;
+    let calls = calls(&apis[0], &bags, &wins);
 
     for (name, call, _) in &calls {
         all_at_once(&apis, call, name, 200).await;

@@ -140,7 +140,8 @@ async fn who_changes_lists_and_wins_waits_for_a_turn_like_everybody() {
     let wins = world.wins(bag.id).await;
     let (first, second) = (wins[0].id, wins[1].id);
     let operator = api.operator();
-    // From now on the detail and the winners come from memory.
+    let running = api.open_bag(&BagSpec::waiting()).await;
+    // From now on the details and the winners come from memory.
     let winners = bag.path("/winners");
     eventually("the winners to be listed", async || {
         let listed = api.get(&operator, &winners).await.expect(200);
@@ -151,6 +152,7 @@ async fn who_changes_lists_and_wins_waits_for_a_turn_like_everybody() {
     })
     .await;
 
+    api.get(&operator, &running.path("")).await.expect(200);
     let locked = world.db.begin().await.expect("a connection");
     let lock = locked.execute_unprepared("LOCK TABLES prize WRITE").await;
     lock.expect("the lock");
@@ -164,7 +166,7 @@ async fn who_changes_lists_and_wins_waits_for_a_turn_like_everybody() {
             }
         })
         .await;
-        let answers = of_each_kind(&api, &bag, [first, second]).await;
+        let answers = of_each_kind(&api, [&running, &bag], [first, second]).await;
         let unlock = locked.execute_unprepared("UNLOCK TABLES").await;
         unlock.expect("unlocked");
         answers
@@ -174,7 +176,7 @@ async fn who_changes_lists_and_wins_waits_for_a_turn_like_everybody() {
     answers.iter().for_each(assert_busy);
     held.expect(201);
     locked.rollback().await.expect("the connection is free");
-    let answers = of_each_kind(&api, &bag, [first, second]).await;
+    let answers = of_each_kind(&api, [&running, &bag], [first, second]).await;
     let busy = answers.iter().find(|answer| !answer.status.is_success());
     assert!(busy.is_none(), "{busy:?}");
     process.stop().await;
@@ -182,7 +184,11 @@ async fn who_changes_lists_and_wins_waits_for_a_turn_like_everybody() {
 }
 
 /// One call of each kind, all at once.
-async fn of_each_kind(api: &Api, bag: &Bag, [first, second]: [u64; 2]) -> Vec<Answer> {
+async fn of_each_kind(
+    api: &Api,
+    [running, bag]: [&Bag; 2],
+    [first, second]: [u64; 2],
+) -> Vec<Answer> {
     let (operator, service) = (api.operator(), api.service());
     let redraw = json!({ "winRecordIds": [first.to_string()], "reason": "forged" });
     let users = json!({ "userIds": ["7"] });
@@ -204,7 +210,7 @@ async fn of_each_kind(api: &Api, bag: &Bag, [first, second]: [u64; 2]) -> Vec<An
         ),
         (
             Method::POST,
-            bag.path("/deny-list/import"),
+            running.path("/deny-list/import"),
             &operator,
             Some(users),
         ),

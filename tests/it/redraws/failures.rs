@@ -1,7 +1,7 @@
 //! A process that dies in the middle, and servers that are away.
 
 use super::{drawn_bag, order, standings, until_all_tell};
-use crate::harness::{Api, Bag, Process, Proxies, World};
+use crate::harness::{Api, Bag, Process, Proxies, World, metric, metrics_page};
 
 /// A drawn bag, and a process that dies at `step` of the redraw which it is asked for; the bag is
 /// as that left it. Answers the id of the win that was to be revoked, too.
@@ -89,6 +89,37 @@ async fn redis_and_rabbitmq_may_be_away_during_a_redraw() {
         .unwrap();
     assert_eq!(mark, r#"{"round":2,"rows":3}"#);
 
+    process.stop().await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redraw_whose_commit_is_answered_by_nobody_is_made_counted_and_told() {
+    let world = World::new().await;
+    let proxies = Proxies::of(&world).await;
+    let process = world.serve_with(&proxies.changes()).await;
+    let api = world.api(&process).await;
+    let bag = drawn_bag(&world, &api, 5).await;
+    let best = standings(&world, &bag).await;
+    let second = world.holder(&bag, 2).await.id;
+    // The one transaction that writes this into the audit.
+    proxies.mysql.lose_answer("activity.redraw", "COMMIT");
+
+    let answer = api.redraw(&bag, &[second]).await.expect(200);
+
+    assert_eq!(answer["round"], 2);
+    assert_eq!(answer["replaced"][0]["userId"], best[3].to_string());
+    assert_eq!(world.round(&bag).await, 2, "once");
+    let lines = process.log_lines();
+    let lost = "looking whether the redraw holds";
+    let lost = lines.iter().filter(|line| line.contains(lost));
+    assert_eq!(lost.count(), 1, "{lines:#?}");
+    let page = metrics_page(&api.url).await;
+    let counted = metric(&page, "luckybag_redraws_total");
+    assert_eq!(counted, Some(1.0), "{page}");
+    let expected = [(best[1], "revoked"), (best[3], "won")];
+    until_all_tell(&[api], &bag, &expected).await;
+    world.nothing_owed().await;
     process.stop().await;
     world.end().await;
 }

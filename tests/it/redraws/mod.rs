@@ -56,7 +56,7 @@ fn order(ids: &[u64]) -> Value {
 }
 
 impl Api {
-    async fn redraw(&self, bag: &Bag, ids: &[u64]) -> Answer {
+    pub(crate) async fn redraw(&self, bag: &Bag, ids: &[u64]) -> Answer {
         let path = bag.path("/redraws");
         self.post(&self.operator(), &path, Some(order(ids))).await
     }
