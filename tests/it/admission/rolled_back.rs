@@ -74,15 +74,7 @@ impl Failover {
 
     /// Lets the replica have all that the master has, and nothing from then on.
     async fn replicate_until_now(&self, mark: &str) {
-        let (host, port) = ("127.0.0.1", self.master.port().to_string());
-        self.replica.run(&["REPLICAOF", host, &port]).await;
-        // Behind everything that was written before.
-        self.master.run(&["SET", "mark", mark]).await;
-        eventually("the replica has all", async || {
-            self.replica.run(&["GET", "mark"]).await == [mark]
-        })
-        .await;
-        self.replica.run(&["REPLICAOF", "NO", "ONE"]).await;
+        self.replica.take_copy(&self.master, mark).await;
         self.replica.run(&["SET", "promoted", mark]).await;
     }
 

@@ -105,6 +105,20 @@ impl RedisServer {
         reply.unwrap_or_else(|error| panic!("{command:?}: {error}"))
     }
 
+    /// Has all that `master` has, and hears nothing of it from then on; `mark` is new in it.
+    pub(crate) async fn take_copy(&self, master: &Self, mark: &str) {
+        let port = master.port.to_string();
+        self.run(&["REPLICAOF", "127.0.0.1", &port]).await;
+        // Behind everything that was written before.
+        master.run(&["SET", "mark", mark]).await;
+        eventually("the replica to have all", async || {
+            let has = self.run(&["GET", "mark"]).await;
+            if has == [mark] { Ok(()) } else { Err(has) }
+        })
+        .await;
+        self.run(&["REPLICAOF", "NO", "ONE"]).await;
+    }
+
     /// Loses everything that it holds, and the scripts that it knows.
     pub(crate) async fn lose_everything(&self) {
         self.run(&["FLUSHALL"]).await;

@@ -351,7 +351,7 @@ impl<'a> Case<'a> {
             ));
         }
         for user in &self.plan.users {
-            saw("a user's history".to_owned());
+            saw(super::HISTORY.to_owned());
             if user.http.is_some() {
                 saw("joins through the API".to_owned());
             }

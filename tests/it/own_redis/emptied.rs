@@ -1,4 +1,4 @@
-//! Losing all of Redis at any moment changes neither a winner nor the proof.
+//! Losing all of Redis at any moment, or its last writes, changes neither a winner nor the proof.
 
 use sea_orm::{ConnectionTrait, TransactionTrait};
 
@@ -96,6 +96,26 @@ async fn losing_all_of_redis_between_joins_and_draw_changes_no_result() {
     stage.world.draw_soon(&[]).await;
 
     stage.assert_drawn_right(&[before, between]).await;
+    rooms.close();
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_missed_the_last_writes_changes_no_result() {
+    let mut stage = Stage::new().await;
+    let rooms = Rooms::of(&stage.world).await;
+    let mut giveaway = Giveaway::played(&rooms, &stage.api, &spec(1, "lowBits")).await;
+    let replica = RedisServer::start().await;
+    replica.take_copy(&stage.redis, "before").await;
+
+    let best = giveaway.expected(&stage.world).await;
+    giveaway.leave(&rooms, &[best[0].user_id.0]).await;
+    giveaway.join(&rooms, &stage.api, 3_000..3_020).await;
+    stage.proxy.switch_to(&replica.address());
+    stage.redis = replica;
+    stage.world.draw_soon(&[]).await;
+
+    stage.assert_drawn_right(&[giveaway]).await;
     rooms.close();
     stage.end().await;
 }
