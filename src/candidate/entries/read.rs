@@ -216,15 +216,23 @@ impl EntryReader {
     async fn block(&self, tree: &Tree, node: &BlockNode, turn: Turn) -> Result<Arc<Block>, DbErr> {
         let (id, count) = (tree.source.activity_id, tree.published.entries_count);
         let slot = slot_of(&self.blocks, (id, node.number)).await;
-        read_once(&slot, || async {
-            let read = tree.source.block(&self.db, node, count);
-            let block = match turn {
-                Turn::OfItsOwn => read_in_turn(&self.permits, read).await,
-                Turn::Held => answer(read).await,
-            };
-            block.map(Arc::new)
-        })
-        .await
+        let read = || tree.source.block(&self.db, node, count);
+        match turn {
+            Turn::OfItsOwn => {
+                let read = || async { read_in_turn(&self.permits, read()).await.map(Arc::new) };
+                read_once(&slot, read).await
+            }
+            // Never behind those who wait for a turn with the slot in hand.
+            Turn::Held => {
+                if let Some(block) = slot.get() {
+                    return Ok(Arc::clone(block));
+                }
+                let block = Arc::new(answer(read()).await?);
+                // Somebody else may have read the same meanwhile.
+                drop(slot.set(Arc::clone(&block)));
+                Ok(block)
+            }
+        }
     }
 }
 
