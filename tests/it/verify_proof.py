@@ -133,8 +133,18 @@ def load(text, name="."):
 
     def constant(word):
         wrong(name, f"{word} is not JSON")
+
+    def number(word):
+        value = float(word)
+        if value in (float("inf"), float("-inf")):
+            wrong(name, f"{word} is too large a number")
+        return value
     try:
-        return json.loads(text, object_pairs_hook=no_repeats, parse_constant=constant)
+        value = json.loads(
+            text, object_pairs_hook=no_repeats, parse_constant=constant, parse_float=number)
+        # Half of a surrogate pair is no character; the pair in `\\ud83d\\ude00` is read as one.
+        json.dumps(value, ensure_ascii=False).encode()
+        return value
     except (ValueError, RecursionError) as error:
         wrong(name, f"this is not JSON: {error}")
 

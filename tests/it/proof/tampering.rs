@@ -301,7 +301,7 @@ fn with_rules(proof: &str, rules: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rules_that_say_something_twice_are_refused_by_both_verifiers() {
+async fn rules_that_readers_of_json_take_differently_are_refused_by_both_verifiers() {
     let world = World::new().await;
     let process = world.serve().await;
     let api = world.api(&process).await;
@@ -321,6 +321,9 @@ async fn rules_that_say_something_twice_are_refused_by_both_verifiers() {
         // Nothing that a verifier needs.
         ("\"drawAt\":", "\"drawAt\":1,\"drawAt\":"),
         ("\"prizes\":", "\"more\":[{\"a\":1,\"a\":1}],\"prizes\":"),
+        // No text and no number that every reader takes for the same.
+        ("\"prizes\":", "\"more\":\"\\ud800\",\"prizes\":"),
+        ("\"prizes\":", "\"more\":1e999,\"prizes\":"),
     ] {
         assert!(rules.contains(before), "{before}: {rules}");
         let forged = with_rules(&proof, &rules.replacen(before, after, 1));
