@@ -22,8 +22,8 @@ const ROWS: u64 = 1_000;
 /// Transactions of one sweep at most.
 const STEPS: usize = 20;
 
-/// What a sweep does, in this order. What it begins is removed from the next sweep on, when the
-/// other processes' copies say so too.
+/// What a sweep does, in this order. What it begins is removed from the next sweep on, of this process
+/// or another, so that copies in memory have a moment to follow.
 #[derive(Clone, Copy)]
 enum Work {
     GoOn,
