@@ -92,7 +92,10 @@ async fn scheduled_activities_that_cannot_open_do_not_block_those_behind_them() 
     })
     .await;
     let blocked = in_room(1);
-    join_all((0..50).map(|_| api.ready(&blocked))).await;
+    // Not more at once than may be at MySQL.
+    for _ in 0..10 {
+        join_all((0..5).map(|_| api.ready(&blocked))).await;
+    }
     let behind = api.ready(&in_room(2)).await;
 
     let due = "UPDATE activity SET start_at = NOW(3) - INTERVAL (3 - room_id) SECOND";

@@ -37,6 +37,15 @@ async fn drawn_bag(world: &World, api: &Api, entrants: u64) -> Bag {
     world.draw_soon(&[bag]).await;
     world.all_drawn(&[bag]).await;
     world.assert_drawn_once(&bag).await;
+    // Its publication locks the activity too.
+    eventually("the proof", async || {
+        let pending = "SELECT COUNT(*) FROM activity WHERE proof_published_at IS NULL";
+        match world.number(pending).await {
+            0 => Ok(()),
+            count => Err(count),
+        }
+    })
+    .await;
     bag
 }
 
