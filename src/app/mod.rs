@@ -3,6 +3,7 @@
 mod admin;
 mod connections;
 mod demo;
+mod document;
 mod error;
 mod server;
 mod services;
@@ -13,6 +14,7 @@ mod workers;
 
 pub use admin::{dead_letters, rebuild, replay_dead};
 pub use demo::demo;
+pub use document::{openapi, openapi_json};
 pub use error::AppError;
 pub use user_data::{Erased, UserData, erase_user, export_user};
 
