@@ -6,6 +6,7 @@ mod changes;
 pub mod check;
 mod detail;
 mod detail_cache;
+mod detail_memory;
 mod draft;
 mod drafting;
 pub mod drawing;

@@ -80,6 +80,11 @@ fn faulty_fields(form: Value) -> Vec<String> {
     fields.map(|fault| fault.field.clone()).collect()
 }
 
+/// What is shown of some activity.
+pub(super) fn detail() -> ActivityDetail {
+    an_activity().into()
+}
+
 fn an_activity() -> Activity {
     Activity {
         id: ActivityId(7),

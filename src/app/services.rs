@@ -58,6 +58,7 @@ impl Services {
         );
         let winners = WinnerService::new(WinnerDeps {
             db: connections.db.clone(),
+            redis: connections.redis.clone(),
             activities: activities.clone(),
             clock: Arc::clone(&connections.clock),
             mysql_reads: Arc::clone(&mysql_reads),

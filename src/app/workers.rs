@@ -53,6 +53,11 @@ pub(super) fn spawn(
                 .await;
         });
     }
+    let activities = services.activities.clone();
+    workers.spawn("hot details", {
+        let stop = stop.clone();
+        async move { activities.renew_hot_details(stop).await }
+    });
     let notifications = services.notifications.clone();
     workers.spawn("notifications", {
         let stop = stop.clone();

@@ -14,6 +14,7 @@ const TOKENS_REFUSED: &str = "luckybag_tokens_refused_total";
 const JWKS_REFRESHES: &str = "luckybag_jwks_refreshes_total";
 const JWKS_KEYS: &str = "luckybag_jwks_keys";
 const RATE_LIMITED: &str = "luckybag_rate_limited_total";
+const CACHE_READS: &str = "luckybag_cache_reads_total";
 const JOINS_ACCEPTED: &str = "luckybag_joins_accepted_total";
 const JOINS_REFUSED: &str = "luckybag_joins_refused_total";
 const JOINS_SETTLED: &str = "luckybag_joins_settled_total";
@@ -122,6 +123,10 @@ fn describe_http_and_joins() {
         "How long HTTP requests took, by route"
     );
     describe_counter!(RATE_LIMITED, "Calls answered 429, by what was counted");
+    describe_counter!(
+        CACHE_READS,
+        "Details and lists of winners, by cache and by the layer that had them: memory, redis or mysql"
+    );
     describe_counter!(JOINS_ACCEPTED, "Joins answered 202: confirmed by RabbitMQ");
     describe_counter!(JOINS_REFUSED, "Joins not accepted, by reason");
     describe_counter!(JOINS_SETTLED, "Joins that got their verdict, by outcome");
@@ -280,6 +285,11 @@ pub fn jwks_keys(source: &'static str, count: usize) {
 /// Counts a call that was refused because its `user` or its `address` calls too often.
 pub fn rate_limited(by: &'static str) {
     counter!(RATE_LIMITED, "by" => by).increment(1);
+}
+
+/// Counts one read of the cache `detail` or `winners`; `layer` had it: `memory`, `redis` or `mysql`.
+pub fn cache_read(cache: &'static str, layer: &'static str) {
+    counter!(CACHE_READS, "cache" => cache, "layer" => layer).increment(1);
 }
 
 /// Counts joins that were confirmed in time.

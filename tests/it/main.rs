@@ -64,6 +64,8 @@ mod selection;
 #[cfg(test)]
 mod stats;
 #[cfg(test)]
+mod storms;
+#[cfg(test)]
 mod stream;
 #[cfg(test)]
 mod tokens;
