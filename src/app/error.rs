@@ -20,6 +20,9 @@ pub enum AppError {
     #[error("cannot set up metrics")]
     Metrics(#[from] metrics_exporter_prometheus::BuildError),
 
+    #[error("cannot send traces to telemetry.otlp_endpoint: {0}")]
+    Traces(String),
+
     #[error("cannot listen on {address}")]
     Bind {
         address: SocketAddr,
