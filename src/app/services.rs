@@ -32,6 +32,8 @@ pub(super) struct Services {
     pub(super) notifications: NotificationSender,
     pub(super) relay: Arc<Relay>,
     pub(super) answers: Answers,
+    /// The turns that callers of the API take at `MySQL`.
+    pub(super) mysql_reads: Arc<Semaphore>,
     joins: JoinService,
     winners: WinnerService,
     denials: DenyService,
@@ -84,7 +86,8 @@ impl Services {
                 winners: winners.clone(),
                 mysql_reads: Arc::clone(&mysql_reads),
             }),
-            denials: DenyService::new(connections.db.clone(), mysql_reads),
+            denials: DenyService::new(connections.db.clone(), Arc::clone(&mysql_reads)),
+            mysql_reads,
             winners,
             joins,
             join_tasks: Arc::new(Mutex::new(Some(join_tasks))),

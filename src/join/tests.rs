@@ -25,6 +25,7 @@ use crate::{
         mysql::{ClockUncertain, DatabaseTime},
     },
     kernel::{ActivityId, Timestamp, UserId},
+    telemetry::TraceContext,
 };
 
 /// The users of a message, and the way to confirm it.
@@ -127,6 +128,7 @@ impl Rig {
             request_id: "r".to_owned(),
             draw_at: at(DRAW_AT_MS),
             since: Instant::now(),
+            trace: TraceContext::default(),
             answer,
         })?;
         Ok(answered)

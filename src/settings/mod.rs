@@ -14,7 +14,7 @@ pub use sections::{
     ActivitySettings, AuthSettings, CandidateSettings, DrawSettings, JoinSettings, LimitsSettings,
     LogFormat, LogSettings, MysqlSettings, NotificationsSettings, PresenceSettings,
     RabbitmqSettings, RedisSettings, RetentionSettings, ServerSettings, Settings, StreamSettings,
-    SweeperSettings,
+    SweeperSettings, TelemetrySettings,
 };
 pub use units::{Millis, Secs};
 

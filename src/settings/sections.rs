@@ -23,6 +23,7 @@ pub struct Settings {
     pub namespace: String,
     pub server: ServerSettings,
     pub log: LogSettings,
+    pub telemetry: TelemetrySettings,
     pub mysql: MysqlSettings,
     pub redis: RedisSettings,
     pub rabbitmq: RabbitmqSettings,
@@ -77,6 +78,21 @@ pub struct LogSettings {
 pub enum LogFormat {
     Json,
     Pretty,
+}
+
+/// Where traces are sent.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct TelemetrySettings {
+    /// `None` traces nothing.
+    #[serde(with = "parse::optional_text")]
+    pub otlp_endpoint: Option<String>,
+    /// 0 to 1.
+    pub otlp_sample_ratio: f64,
+    pub otlp_service_name: String,
+    /// `None` is a random one a process.
+    #[serde(with = "parse::optional_text")]
+    pub otlp_instance: Option<String>,
 }
 
 /// The connection to `MySQL` or `MariaDB`.

@@ -10,7 +10,7 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-use super::json_event::JsonEvent;
+use super::{json_event::JsonEvent, traces::Traces};
 use crate::settings::{LogFormat, LogSettings};
 
 /// Why logging could not be started.
@@ -24,11 +24,15 @@ pub enum TelemetryError {
 }
 
 /// Starts logging to standard error; standard output belongs to what commands print.
-pub fn init(settings: &LogSettings) -> Result<(), TelemetryError> {
+///
+/// With `traces`, spans are exported too, whatever the filter of the logs.
+pub fn init(settings: &LogSettings, traces: Option<&Traces>) -> Result<(), TelemetryError> {
     let filter = EnvFilter::builder().parse(&settings.filter)?;
+    let logs = layer(settings.format, io::stderr).with_filter(filter);
+    let mut layers = vec![logs.boxed()];
+    layers.extend(traces.map(Traces::layer));
     Registry::default()
-        .with(layer(settings.format, io::stderr))
-        .with(filter)
+        .with(layers)
         .try_init()
         .map_err(TelemetryError::StartedBefore)?;
     std::panic::set_hook(Box::new(log_panic));

@@ -8,6 +8,8 @@ use metrics::{
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio_util::sync::CancellationToken;
 
+use super::state;
+
 const HTTP_REQUESTS: &str = "luckybag_http_requests_total";
 const HTTP_DURATION: &str = "luckybag_http_request_duration_seconds";
 const TOKENS_REFUSED: &str = "luckybag_tokens_refused_total";
@@ -92,6 +94,7 @@ impl MetricsPage {
 
     /// The metrics in Prometheus' text format.
     pub fn render(&self) -> String {
+        process().collect();
         self.0.render()
     }
 
@@ -113,6 +116,13 @@ fn describe() {
     describe_tokens();
     describe_draws();
     describe_base();
+    state::describe();
+    process().describe();
+}
+
+/// What the operating system knows about this process: `process_…`.
+fn process() -> metrics_process::Collector {
+    metrics_process::Collector::default()
 }
 
 fn describe_http_and_joins() {
@@ -249,7 +259,7 @@ fn describe_base() {
     );
     describe_counter!(
         RECONNECTS,
-        "Connections that were lost and opened again, by server"
+        "Servers that were reached again after a failure"
     );
     describe_gauge!(DEPENDENCY_UP, "1 while a dependency answers, else 0");
 }

@@ -27,5 +27,7 @@ pub use operations::RESULT_EXPIRED;
 pub use projection::WinnerProjection;
 pub use result::{ResultKind, UserResult, Win, WonPrize};
 pub use service::{WinnerDeps, WinnerService};
-pub use store::{forget, list_all, list_of_round, list_winners_between, record, won_since};
+pub use store::{
+    count_of_round, forget, list_all, list_of_round, list_winners_between, record, won_since,
+};
 pub use user_data::{StoredWin, list_of_user};

@@ -3,6 +3,7 @@
 
 use sea_orm::DbErr;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use super::{
     batch::{Message, Numbered},
@@ -43,10 +44,14 @@ impl CandidateService {
             .enumerate()
             .map(|(number, item)| Numbered { number, item })
             .collect();
-        let outcome = self.commit_in_parts(partition, &items, stop).await?;
+        let span = tracing::debug_span!("admission.commit", message.count = items.len());
+        let committing = self.commit_in_parts(partition, &items, stop);
+        let outcome = committing.instrument(span).await?;
         outcome.record_metrics();
 
-        self.project(outcome.activities.values()).await;
+        let span = tracing::debug_span!("admission.project");
+        let projecting = self.project(outcome.activities.values());
+        projecting.instrument(span).await;
         step("admit.projected");
 
         let mut outgoing = events::dead_letters(partition, messages, &outcome.dead);

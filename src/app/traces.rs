@@ -1,0 +1,13 @@
+//! Where traces go.
+
+use super::error::AppError;
+use crate::{infra::https, settings::Settings, telemetry::Traces};
+
+/// Starts exporting spans, if the settings say where to; the collector need not be up.
+pub fn open_traces(settings: &Settings) -> Result<Option<Traces>, AppError> {
+    let telemetry = &settings.telemetry;
+    let endpoint = telemetry.otlp_endpoint.as_deref().unwrap_or_default();
+    let connector = https::connector(endpoint.starts_with("https:")).map_err(AppError::Traces)?;
+    Traces::open(telemetry, &settings.namespace, connector)
+        .map_err(|error| AppError::Traces(error.to_string()))
+}
