@@ -51,8 +51,10 @@ pub(super) type Answer = Result<(), Refusal>;
 /// Why a join is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// drawAt had passed, or may have passed, by the time of the confirm.
+    /// drawAt had passed; it was not sent.
     Closed,
+    /// drawAt had passed, or may have passed, by the time of the confirm; the join may count.
+    ConfirmedLate,
     /// The time cannot be told well enough to stamp the join.
     ClockUncertain,
     /// The broker does not take the join, or has not for too long; it was not sent.
@@ -185,7 +187,7 @@ impl<B: Publish, C: TellTime> Batcher<B, C> {
                 accepted += 1;
                 join.answer(Ok(()));
             } else {
-                join.answer(Err(Refusal::Closed));
+                join.answer(Err(Refusal::ConfirmedLate));
             }
         }
         metrics::joins_accepted(accepted);

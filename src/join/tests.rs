@@ -187,7 +187,7 @@ async fn a_join_at_draw_at_is_not_sent() {
 
 #[tokio::test]
 async fn a_confirm_that_may_have_come_after_draw_at_is_too_late() {
-    for (confirmed_at, answer) in [(989, Ok(())), (990, Err(Refusal::Closed))] {
+    for (confirmed_at, answer) in [(989, Ok(())), (990, Err(Refusal::ConfirmedLate))] {
         let mut rig = Rig::start(PATIENT);
         rig.clock.set(500);
         let join = rig.join(1);

@@ -24,7 +24,7 @@ use crate::{
 /// What an outage stops, for the log.
 const HELD: &str = "stream";
 
-/// Tries of a batch whose data `MySQL` refuses, before it is split.
+/// Tries of an item whose data `MySQL` refuses.
 const TRIES: u32 = 3;
 
 impl CandidateService {
@@ -109,8 +109,8 @@ impl CandidateService {
         Ok(unasked)
     }
 
-    /// Commits the items, in one transaction if possible; a batch that keeps being refused is split
-    /// until the culprit is alone.
+    /// Commits the items, in one transaction if possible; a batch that is refused is split until the
+    /// culprit is alone.
     async fn commit_in_parts(
         &self,
         partition: u16,
@@ -132,7 +132,8 @@ impl CandidateService {
         Some(outcome)
     }
 
-    /// Holds the items while `MySQL` does not work; an error is one of the items themselves.
+    /// Holds the items while `MySQL` does not work; an error is one of the items themselves. Refused
+    /// data is told without a pause: it is not better later, and others wait behind it.
     async fn commit_held(
         &self,
         partition: u16,
@@ -146,13 +147,14 @@ impl CandidateService {
                 Ok(outcome) => return Some(Ok(outcome)),
                 Err(error) => error,
             };
-            if mysql::is_bad_data(&error) {
-                tries_left -= 1;
+            if !mysql::is_bad_data(&error) {
+                hold.pause(&error, stop).await?;
+                continue;
             }
-            if tries_left == 0 {
+            tries_left -= 1;
+            if items.len() > 1 || tries_left == 0 {
                 return Some(Err(error));
             }
-            hold.pause(&error, stop).await?;
         }
     }
 }
