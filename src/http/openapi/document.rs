@@ -102,12 +102,24 @@ impl Routes {
             .version(env!("CARGO_PKG_VERSION"))
             .description(Some(description(&parts.problems)))
             .license(Some(license()));
-        OpenApiBuilder::new()
+        let mut document = OpenApiBuilder::new()
             .info(info)
             .tags(Some(Tag::ALL.map(tag)))
             .paths(paths)
             .components(Some(parts.into_components()))
-            .build()
+            .build();
+        drop_unused_schemas(&mut document);
+        document
+    }
+}
+
+/// Merging leaves parts that nothing refers to any more.
+fn drop_unused_schemas(document: &mut OpenApi) {
+    let text = document.to_json().unwrap_or_default();
+    if let Some(components) = &mut document.components {
+        components
+            .schemas
+            .retain(|name, _| text.contains(&format!("\"#/components/schemas/{name}\"")));
     }
 }
 
@@ -116,6 +128,7 @@ impl Routes {
 struct Parts {
     schemas: BTreeMap<String, RefOr<Schema>>,
     problems: BTreeSet<KnownProblem>,
+    responses: BTreeMap<String, Response>,
 }
 
 impl Parts {
@@ -131,6 +144,9 @@ impl Parts {
             }
         }
         self.problems.extend(operation.known_problems());
+        for group in problems::by_status(operation.known_problems()) {
+            self.responses.insert(group.name(), group.response());
+        }
     }
 
     fn into_components(mut self) -> Components {
@@ -142,6 +158,7 @@ impl Parts {
 
         let mut components = ComponentsBuilder::new()
             .schemas_from_iter(merge_all(self.schemas))
+            .responses_from_iter(self.responses)
             .responses_from_iter(outside())
             .security_scheme("bearerAuth", bearer());
         for (name, header) in headers::all() {
