@@ -157,6 +157,7 @@ impl Operation {
     pub fn answer_page<T: ToSchema>(mut self, description: &'static str, example: Value) -> Self {
         // By its own name alone all pages would be one component.
         let name = format!("{}Page", T::name());
+        self.component::<T>();
         Page::<T>::schemas(&mut self.schemas);
         self.schemas.push((name.clone(), Page::<T>::schema()));
         let content = ContentBuilder::new()
