@@ -13,7 +13,7 @@ use super::{
     schemas::{NewActivity, NewLibraryPrize},
     view::ActivityView,
 };
-use crate::http::{KnownProblem, Operation, Page, Tag};
+use crate::http::{KnownProblem, Operation, Tag};
 
 const UNAVAILABLE: KnownProblem = KnownProblem::UNAVAILABLE;
 
@@ -110,8 +110,7 @@ pub(super) fn list() -> Operation {
         "Lists activities in every state",
     )
     .description("The newest first. A host sees those of its own rooms.")
-    .answer::<Page<ActivityView<'_>>>(
-        StatusCode::OK,
+    .answer_page::<ActivityView<'_>>(
         "A page of activities.",
         json!({ "items": [draft()], "nextCursor": "223732363531383734313233323037383032383822" }),
     )
@@ -232,8 +231,7 @@ pub(super) fn audit() -> Operation {
         "Lists who did what to an activity",
     )
     .description("The oldest first. Empty for an activity that does not exist.")
-    .answer::<Page<AuditRecord>>(
-        StatusCode::OK,
+    .answer_page::<AuditRecord>(
         "A page of records.",
         json!({ "items": [{
             "actor": "user:2",
@@ -248,11 +246,7 @@ pub(super) fn audit() -> Operation {
 pub(super) fn list_prizes() -> Operation {
     Operation::new(Tag::Prizes, "listPrizes", "Lists the prize library")
         .description("The newest first.")
-        .answer::<Page<LibraryPrize>>(
-            StatusCode::OK,
-            "A page of prizes.",
-            json!({ "items": [prize()] }),
-        )
+        .answer_page::<LibraryPrize>("A page of prizes.", json!({ "items": [prize()] }))
         .problems(&[UNAVAILABLE])
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{DenyEntry, Imported};
 use crate::{
     activity::ACTIVITY_NOT_FOUND,
-    http::{KnownProblem, Operation, Page, Tag},
+    http::{KnownProblem, Operation, Tag},
 };
 
 /// One of the two kinds of lists.
@@ -72,11 +72,8 @@ impl Lists {
     }
 
     pub(super) fn list(&self) -> Operation {
-        self.operation(0).answer::<Page<DenyEntry>>(
-            StatusCode::OK,
-            "A page of users, by id.",
-            json!({ "items": [entry()] }),
-        )
+        self.operation(0)
+            .answer_page::<DenyEntry>("A page of users, by id.", json!({ "items": [entry()] }))
     }
 
     pub(super) fn import(&self) -> Operation {

@@ -66,7 +66,7 @@ Giveaways for live rooms: no join lost, nobody drawn twice, results anybody can 
 
 * JSON in camelCase. Ids are strings in answers, and strings or integers in requests. Times are RFC 3339 in UTC \
 with milliseconds. Byte strings are lower-case hex.
-* Unknown fields and parameters are refused; a field of a request that is `null` counts as absent unless said \
+* Unknown fields of bodies, and unknown parameters where there are some, are refused; a field of a request that is `null` counts as absent unless said \
 otherwise.
 * Whoever calls sends `Authorization: Bearer <JWT>`. The claim `roles` holds `viewer`, `host`, `operator` or \
 `service`, and `rooms` the rooms of a host. An activity that the caller may not see is answered 404.
@@ -102,12 +102,24 @@ impl Routes {
             .version(env!("CARGO_PKG_VERSION"))
             .description(Some(description(&parts.problems)))
             .license(Some(license()));
-        OpenApiBuilder::new()
+        let mut document = OpenApiBuilder::new()
             .info(info)
             .tags(Some(Tag::ALL.map(tag)))
             .paths(paths)
             .components(Some(parts.into_components()))
-            .build()
+            .build();
+        drop_unused_schemas(&mut document);
+        document
+    }
+}
+
+/// Merging leaves parts that nothing refers to any more.
+fn drop_unused_schemas(document: &mut OpenApi) {
+    let text = document.to_json().unwrap_or_default();
+    if let Some(components) = &mut document.components {
+        components
+            .schemas
+            .retain(|name, _| text.contains(&format!("\"#/components/schemas/{name}\"")));
     }
 }
 
@@ -116,6 +128,7 @@ impl Routes {
 struct Parts {
     schemas: BTreeMap<String, RefOr<Schema>>,
     problems: BTreeSet<KnownProblem>,
+    responses: BTreeMap<String, Response>,
 }
 
 impl Parts {
@@ -131,6 +144,9 @@ impl Parts {
             }
         }
         self.problems.extend(operation.known_problems());
+        for group in problems::by_status(operation.known_problems()) {
+            self.responses.insert(group.name(), group.response());
+        }
     }
 
     fn into_components(mut self) -> Components {
@@ -142,6 +158,7 @@ impl Parts {
 
         let mut components = ComponentsBuilder::new()
             .schemas_from_iter(merge_all(self.schemas))
+            .responses_from_iter(self.responses)
             .responses_from_iter(outside())
             .security_scheme("bearerAuth", bearer());
         for (name, header) in headers::all() {

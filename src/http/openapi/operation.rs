@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use actix_web::http::StatusCode;
 use serde_json::Value;
 use utoipa::{
-    ToSchema,
+    PartialSchema, ToSchema,
     openapi::{
         Content, ContentBuilder, Ref, RefOr, Required, Response, ResponseBuilder, Schema,
         path::{Operation as Described, OperationBuilder, Parameter},
@@ -15,7 +15,7 @@ use utoipa::{
     },
 };
 
-use super::{headers, problems, problems::KnownProblem};
+use super::{super::page::Page, headers, problems, problems::KnownProblem};
 
 const JSON: &str = "application/json";
 
@@ -150,6 +150,20 @@ impl Operation {
             .schema(Some(schema))
             .example(Some(example));
         self.answer_with(status, description, Some((JSON, content.build())))
+    }
+
+    /// A page of a list as the answer, in JSON.
+    #[must_use]
+    pub fn answer_page<T: ToSchema>(mut self, description: &'static str, example: Value) -> Self {
+        // By its own name alone all pages would be one component.
+        let name = format!("{}Page", T::name());
+        self.component::<T>();
+        Page::<T>::schemas(&mut self.schemas);
+        self.schemas.push((name.clone(), Page::<T>::schema()));
+        let content = ContentBuilder::new()
+            .schema(Some(Ref::from_schema_name(name)))
+            .example(Some(example));
+        self.answer_with(StatusCode::OK, description, Some((JSON, content.build())))
     }
 
     /// An answer that is text of another type.
@@ -304,8 +318,9 @@ impl Operation {
             }
             all.insert(*status, response.into());
         }
-        for (status, response) in problems::responses(&self.problems) {
-            all.entry(status).or_insert_with(|| response.into());
+        for group in problems::by_status(&self.problems) {
+            let reference = Ref::from_response_name(group.name());
+            all.entry(group.status).or_insert(RefOr::Ref(reference));
         }
         all
     }

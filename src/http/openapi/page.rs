@@ -12,9 +12,12 @@ use actix_web::{
     web::{Bytes, Data},
 };
 use serde_json::json;
-use utoipa::openapi::{
-    ObjectBuilder, OpenApi, Required, Type,
-    path::{ParameterBuilder, ParameterIn},
+use utoipa::{
+    PartialSchema, ToSchema,
+    openapi::{
+        ObjectBuilder, OpenApi, RefOr, Required, Schema, Type,
+        path::{ParameterBuilder, ParameterIn},
+    },
 };
 use utoipa_swagger_ui::Config;
 
@@ -55,12 +58,28 @@ fn operation(id: &'static str, summary: &'static str) -> Operation {
 }
 
 fn document_operation() -> Operation {
-    operation("getOpenApiDocument", "This description in OpenAPI 3.1").answer::<serde_json::Value>(
+    operation("getOpenApiDocument", "This description in OpenAPI 3.1").answer::<OpenApiDocument>(
         StatusCode::OK,
         "The document.",
         json!({ "openapi": "3.1.0", "info": { "title": "luckybag", "version": "0.1.0" }, "paths": {} }),
     )
 }
+
+/// A document of OpenAPI 3.1.
+struct OpenApiDocument;
+
+impl PartialSchema for OpenApiDocument {
+    fn schema() -> RefOr<Schema> {
+        let schema = ObjectBuilder::new()
+            .schema_type(Type::Object)
+            .required("openapi")
+            .required("info")
+            .required("paths");
+        Schema::Object(schema.build()).into()
+    }
+}
+
+impl ToSchema for OpenApiDocument {}
 
 fn page_operation() -> Operation {
     operation("getDocs", "This description as a page").answer_text(

@@ -1,9 +1,6 @@
 //! What a problem says in the document.
 
-use std::{
-    cmp::Ordering,
-    collections::{BTreeMap, BTreeSet},
-};
+use std::{cmp::Ordering, collections::BTreeSet};
 
 use actix_web::http::StatusCode;
 use serde_json::json;
@@ -119,16 +116,37 @@ pub(super) fn examples<'a>(
         .map(|problem| (problem.code, problem.example()))
 }
 
-/// The answers that tell of `problems`, by status.
-pub(super) fn responses(problems: &BTreeSet<KnownProblem>) -> BTreeMap<StatusCode, Response> {
-    let mut by_status: BTreeMap<StatusCode, Vec<KnownProblem>> = BTreeMap::new();
+/// The problems of one status: one answer, which many operations share.
+pub(super) struct Group {
+    pub(super) status: StatusCode,
+    problems: Vec<KnownProblem>,
+}
+
+/// The problems of an operation, a group a status.
+pub(super) fn by_status(problems: &BTreeSet<KnownProblem>) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
     for problem in problems {
-        by_status.entry(problem.status).or_default().push(*problem);
+        match groups.last_mut() {
+            Some(group) if group.status == problem.status => group.problems.push(*problem),
+            Some(_) | None => groups.push(Group {
+                status: problem.status,
+                problems: vec![*problem],
+            }),
+        }
     }
-    by_status
-        .into_iter()
-        .map(|(status, problems)| (status, response(status, &problems)))
-        .collect()
+    groups
+}
+
+impl Group {
+    /// Its name among the components: the codes in it.
+    pub(super) fn name(&self) -> String {
+        let codes = self.problems.iter().map(|problem| problem.code);
+        codes.collect::<Vec<_>>().join("-")
+    }
+
+    pub(super) fn response(&self) -> Response {
+        response(self.status, &self.problems)
+    }
 }
 
 pub(super) fn response(status: StatusCode, problems: &[KnownProblem]) -> Response {
