@@ -195,7 +195,7 @@ impl WinnerService {
                 metrics::cache_read(CACHE, "redis");
                 return Ok(slot.keep(list));
             }
-            asked => asked,
+            asked @ (Asked::Missing | Asked::Silent) => asked,
         };
         let list = match self.read_mysql(id, slot.round).await {
             Ok(list) => slot.keep(list),
