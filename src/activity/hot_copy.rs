@@ -106,12 +106,12 @@ impl HotCopy {
     /// Keeps what `MySQL` has for who asks next.
     pub(super) async fn fill(&self, id: ActivityId, known: &Known) {
         let key = self.redis.keys().activity(id);
-        let write = async {
+        let write = Box::pin(async {
             match known {
                 Known::Found(detail) => self.write(detail).await,
                 Known::Unknown => self.write_unknown(&key).await,
             }
-        };
+        });
         aside::fill(&self.redis, &key, write).await;
     }
 

@@ -81,7 +81,8 @@ impl HotList {
     /// Keeps what `MySQL` has for who asks next.
     pub(super) async fn fill(&self, id: ActivityId, prizes: &[ActivityPrize], list: &WinnerList) {
         let key = self.redis.keys().win_list(id);
-        aside::fill(&self.redis, &key, self.show(id, prizes, list)).await;
+        let write = Box::pin(self.show(id, prizes, list));
+        aside::fill(&self.redis, &key, write).await;
     }
 
     /// Shows the winners of the activity and of each prize, unless a newer round is shown.

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -74,8 +74,16 @@ pub(super) struct Shared {
     /// Of the highest round that this process has heard of: a copy of the detail that is older than
     /// a redraw does not bring the old list back.
     lists: Cache<ActivityId, Slot>,
-    /// How many this process has told to come back for a draw.
-    waiting: Cache<ActivityId, Arc<AtomicU64>>,
+    waits: Cache<ActivityId, Arc<Wait>>,
+}
+
+/// What this process has told those who wait for a draw.
+#[derive(Default)]
+struct Wait {
+    /// How many to come back for it.
+    waiting: AtomicU64,
+    /// That drawAt has passed: a correction of the clock does not take that back.
+    is_due: AtomicBool,
 }
 
 impl WinnerService {
@@ -89,7 +97,7 @@ impl WinnerService {
             .max_capacity(Self::LISTS_KEPT)
             .time_to_idle(Self::LIST_IDLE)
             .build();
-        let waiting = Cache::builder()
+        let waits = Cache::builder()
             .max_capacity(Self::CROWDS_KEPT)
             .time_to_idle(Self::LIST_IDLE)
             .build();
@@ -99,7 +107,7 @@ impl WinnerService {
                 deps,
                 hot,
                 lists,
-                waiting,
+                waits,
             }),
         }
     }
@@ -113,22 +121,29 @@ impl WinnerService {
             let crowd = Crowd { waiting: 0, chance };
             return Ok(UserResult::after_draw(&detail, &winners, user, crowd));
         }
+        let wait = self.shared.waits.get_with(id, async { Arc::default() });
+        Ok(self.before_draw(&detail, &wait.await, chance))
+    }
+
+    fn before_draw(&self, detail: &ActivityDetail, wait: &Wait, chance: f64) -> UserResult {
         // A guess is as good as any when the database does not tell its time: a result never depends
         // on it.
-        let now = self.shared.deps.clock.guess().at;
-        let waiting = self.shared.waiting.get_with(id, async { Arc::default() });
-        let waiting = waiting.await;
+        let guess = self.shared.deps.clock.guess().at;
+        let now = match detail.draw_at {
+            Some(draw_at) if wait.is_due.load(Ordering::Relaxed) => guess.max(draw_at),
+            Some(_) | None => guess,
+        };
         let crowd = Crowd {
-            waiting: waiting.load(Ordering::Relaxed),
+            waiting: wait.waiting.load(Ordering::Relaxed),
             chance,
         };
-        let result = UserResult::before_draw(&detail, now, crowd);
-        let comes_back =
-            result.result == ResultKind::NotDrawn && poll::waits_for_draw(time_left(&detail, now));
-        if comes_back {
-            waiting.fetch_add(1, Ordering::Relaxed);
+        let result = UserResult::before_draw(detail, now, crowd);
+        if result.result == ResultKind::Drawing {
+            wait.is_due.store(true, Ordering::Relaxed);
+        } else if poll::waits_for_draw(time_left(detail, now)) {
+            wait.waiting.fetch_add(1, Ordering::Relaxed);
         }
-        Ok(result)
+        result
     }
 
     /// The activity and its winners; an empty list with round 0 before the draw.
@@ -195,7 +210,7 @@ impl WinnerService {
                 metrics::cache_read(CACHE, "redis");
                 return Ok(slot.keep(list));
             }
-            asked => asked,
+            asked @ (Asked::Missing | Asked::Silent) => asked,
         };
         let list = match self.read_mysql(id, slot.round).await {
             Ok(list) => slot.keep(list),

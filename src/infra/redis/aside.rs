@@ -40,7 +40,8 @@ where
     if !redis.is_connected() {
         return Asked::Silent;
     }
-    let answer = async {
+    // On the heap, as is what follows: commands of the client are large futures.
+    let answer = Box::pin(async {
         if let Some(copy) = read().await? {
             return Ok(Asked::Found(copy));
         }
@@ -54,7 +55,7 @@ where
             }
         }
         Ok::<_, E>(Asked::Missing)
-    };
+    });
     match tokio::time::timeout(PATIENCE, answer).await {
         Ok(Ok(asked)) => asked,
         Ok(Err(error)) => {
@@ -73,10 +74,10 @@ pub async fn fill<E>(redis: &Redis, key: &str, write: impl Future<Output = Resul
 where
     E: Error + From<RedisError> + 'static,
 {
-    let filling = async {
+    let filling = Box::pin(async {
         write.await?;
         Ok::<_, E>(redis.del::<(), _>(redis.keys().mutex(key)).await?)
-    };
+    });
     match tokio::time::timeout(MUTEX_LIFE, filling).await {
         Ok(Ok(())) => (),
         Ok(Err(error)) => log_failure(key, &error),

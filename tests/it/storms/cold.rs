@@ -21,7 +21,7 @@ const JOINS: u64 = 350;
 const ASKING: u64 = 500;
 const READS: u64 = 50_000;
 /// Of them while the commit is held.
-const BEFORE: u64 = 15_000;
+const BEFORE: u64 = 4_000;
 const LINES: usize = 64;
 
 /// What the crowd shares.

@@ -5,39 +5,13 @@ use std::time::{Duration, Instant};
 use fred::{interfaces::KeysInterface, types::Expiration};
 use futures_util::future::join_all;
 
-use super::{Truth, joined_bag, line::Line, reads, users_of};
+use super::{Truth, joined_bag, line::Line, users_of};
 use crate::{
     harness::{BagSpec, Proxies, World, eventually},
     proxy::Proxy,
 };
 
 const JOINS: u64 = 12;
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_asked_for_all_the_time_is_renewed_and_what_is_not_is_left_alone() {
-    let world = World::new().await;
-    let process = world
-        .serve_with(&[("ACTIVITY__DETAIL_MEMORY_MS", "200")])
-        .await;
-    let api = world.api(&process).await;
-    let bag = joined_bag(&world, &api, (1, 3), 1).await;
-    let viewer = api.viewer(1);
-    let mut line = Line::to(&api).await;
-    let known = async || reads(&process, "detail", "redis").await;
-    let before = known().await;
-
-    let asked = Instant::now();
-    let mut times = 0;
-    while known().await < before + 5 {
-        line.told(&bag, &viewer).await;
-        times += 1;
-        assert!(asked.elapsed() < Duration::from_secs(40), "never renewed");
-    }
-    assert!(times >= 5);
-
-    process.stop().await;
-    world.end().await;
-}
 
 /// Nobody waits for a server that says nothing: what is asked for all the time is told as it was.
 #[tokio::test(flavor = "multi_thread")]
@@ -157,6 +131,52 @@ async fn a_process_whose_stores_fall_silent_tells_that_the_draw_runs_until_it_kn
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_knows_nothing_and_has_no_stores_says_so_and_invents_no_result() {
     cut_off(Proxy::refuse, false).await;
+}
+
+/// It knows that the bag is drawn, and cannot learn who won.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_cannot_read_the_winners_tells_nobody_that_it_lost() {
+    let world = World::new().await;
+    let drawing = world.serve().await;
+    let api = world.api(&drawing).await;
+    let bag = joined_bag(&world, &api, (1, 4), JOINS).await;
+    world.draw_soon(&[bag]).await;
+    world.all_drawn(&[bag]).await;
+    world.nothing_owed().await;
+    let proxies = Proxies::of(&world).await;
+    let process = world.serve_with(&proxies.changes()).await;
+    let cut_off = world.api(&process).await;
+    cut_off.drawn(&bag).await;
+
+    proxies.redis.refuse();
+    proxies.mysql.refuse();
+    let users = users_of(&bag, JOINS);
+    let answers = users.iter().map(async |user| {
+        let mut line = Line::to(&cut_off).await;
+        line.ask(&bag, &cut_off.viewer(*user)).await
+    });
+    for (status, body) in join_all(answers).await {
+        assert_eq!(status, 503, "{}", String::from_utf8_lossy(&body));
+    }
+    proxies.mysql.resume();
+
+    let truth = Truth::of(&world, &bag).await;
+    for user in users {
+        eventually("the winners to be read", async || {
+            let mut line = Line::to(&cut_off).await;
+            let (status, body) = line.ask(&bag, &cut_off.viewer(user)).await;
+            if status == 503 {
+                return Err("503");
+            }
+            let told = serde_json::from_slice(&body).expect("a result");
+            truth.assert_told(user, &told);
+            Ok(())
+        })
+        .await;
+    }
+    drawing.stop().await;
+    process.stop().await;
+    world.end().await;
 }
 
 /// Redis shows an older state than the process has told: a replica that was behind, or a projection
