@@ -66,6 +66,8 @@ mod stats;
 #[cfg(test)]
 mod stream;
 #[cfg(test)]
+mod telemetry;
+#[cfg(test)]
 mod tokens;
 #[cfg(test)]
 mod tour;
