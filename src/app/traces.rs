@@ -7,7 +7,8 @@ use crate::{infra::https, settings::Settings, telemetry::Traces};
 pub fn open_traces(settings: &Settings) -> Result<Option<Traces>, AppError> {
     let telemetry = &settings.telemetry;
     let endpoint = telemetry.otlp_endpoint.as_deref().unwrap_or_default();
-    let connector = https::connector(endpoint.starts_with("https:")).map_err(AppError::Traces)?;
+    let (scheme, _) = endpoint.split_once("://").unwrap_or_default();
+    let connector = https::connector(scheme).map_err(AppError::Traces)?;
     Traces::open(telemetry, &settings.namespace, connector)
         .map_err(|error| AppError::Traces(error.to_string()))
 }

@@ -6,12 +6,12 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs};
 
-/// Connects to `http://` and `https://` addresses, speaking HTTP/1.1.
+/// Connects to addresses with this scheme, `http` or `https`, speaking HTTP/1.1.
 ///
-/// With `https` it trusts the system's root certificates, or those that `SSL_CERT_FILE` names, and
-/// fails when there are none; without, it looks for none and no `https://` address can be reached.
-pub fn connector(https: bool) -> Result<HttpsConnector<HttpConnector>, String> {
-    let roots = if https {
+/// For `https` it trusts the system's root certificates, or those that `SSL_CERT_FILE` names, and
+/// fails when there are none.
+pub fn connector(scheme: &str) -> Result<HttpsConnector<HttpConnector>, String> {
+    let roots = if scheme == "https" {
         system_roots()?
     } else {
         RootCertStore::empty()

@@ -139,7 +139,10 @@ fn describe_http_and_joins() {
     );
     describe_counter!(JOINS_ACCEPTED, "Joins answered 202: confirmed by RabbitMQ");
     describe_counter!(JOINS_REFUSED, "Joins not accepted, by reason");
-    describe_counter!(JOINS_SETTLED, "Joins that got their verdict, by outcome");
+    describe_counter!(
+        JOINS_SETTLED,
+        "Joins that got their verdict, by outcome; `repeated` ones had it before"
+    );
     describe_histogram!(JOIN_BATCH_SIZE, "Joins in one message of the stream");
     describe_gauge!(JOIN_QUEUE_LENGTH, "Joins that wait for their message");
     describe_counter!(
@@ -231,6 +234,8 @@ fn describe_draws() {
         DRAINS_CUT_SHORT,
         "Draws that stopped waiting for the stream: alarm"
     );
+    // From zero on, so that the first one shows as an increase.
+    counter!(DRAINS_CUT_SHORT).increment(0);
     describe_counter!(NOTIFICATIONS, "Result events published, by event");
     describe_counter!(
         SWEEPER_REPAIRS,
@@ -312,7 +317,7 @@ pub fn joins_refused(reason: &'static str, count: u64) {
     counter!(JOINS_REFUSED, "reason" => reason).increment(count);
 }
 
-/// Counts joins that became joined, rejected or late.
+/// Counts joins that became joined, rejected or late, and those that were so before: `repeated`.
 pub fn joins_settled(outcome: &'static str, count: u64) {
     counter!(JOINS_SETTLED, "outcome" => outcome).increment(count);
 }
@@ -384,6 +389,9 @@ pub fn stats_counted(path: &'static str) {
 /// Records how long after drawAt a draw was committed.
 pub fn draw_lateness(lateness: Duration) {
     histogram!(DRAW_LATENESS).record(lateness);
+    if lateness > state::ON_TIME {
+        state::draw_late();
+    }
 }
 
 /// Counts a committed draw; `path` says how its winners were selected.

@@ -11,6 +11,7 @@ const MESSAGES_HELD: &str = "luckybag_messages_held";
 const POOL_DRIFT: &str = "luckybag_pool_drift_shards";
 const OUTBOX_ROWS: &str = "luckybag_outbox_rows";
 const DRAWS_OVERDUE: &str = "luckybag_draws_overdue";
+const DRAWS_LATE: &str = "luckybag_draws_late_total";
 const DRAWS_FAILED: &str = "luckybag_draws_failed_total";
 const DRAW_LEASES_LOST: &str = "luckybag_draw_leases_lost_total";
 const RESULTS_WRONG: &str = "luckybag_results_wrong";
@@ -23,6 +24,9 @@ const MYSQL_CONNECTIONS: &str = "luckybag_mysql_connections";
 const DB_CLOCK_UNCERTAINTY: &str = "luckybag_db_clock_uncertainty_seconds";
 const SPANS_EXPORTED: &str = "luckybag_spans_exported_total";
 
+/// A draw committed this long after drawAt is on time.
+pub(super) const ON_TIME: Duration = Duration::from_secs(1);
+
 /// Describes them, and tells which version this is.
 pub(super) fn describe() {
     describe_gauge!(BUILD_INFO, "1, with the version of this process");
@@ -30,6 +34,15 @@ pub(super) fn describe() {
     describe_messages();
     describe_draws();
     describe_mysql();
+    // From zero on, so that the first one shows as an increase.
+    for alarming in [
+        DRAWS_LATE,
+        DRAWS_FAILED,
+        DRAW_LEASES_LOST,
+        MYSQL_TURNS_REFUSED,
+    ] {
+        counter!(alarming).increment(0);
+    }
     describe_counter!(
         SWEEPER_RUNS,
         "Runs of the sweeper's steps, by task and outcome: done or failed"
@@ -68,6 +81,10 @@ fn describe_draws() {
     describe_gauge!(
         DRAWS_OVERDUE,
         "Activities more than 30 s past drawAt and not drawn, 20 at most: alarm"
+    );
+    describe_counter!(
+        DRAWS_LATE,
+        "Draws committed more than a second after drawAt"
     );
     describe_counter!(
         DRAWS_FAILED,
@@ -162,6 +179,11 @@ pub fn outbox_rows(rows: &BTreeMap<&'static str, u64>) {
 /// Sets how many activities should have been drawn long ago.
 pub fn draws_overdue(count: usize) {
     gauge!(DRAWS_OVERDUE).set(as_value(count as u64));
+}
+
+/// Counts a draw that was not on time.
+pub fn draw_late() {
+    counter!(DRAWS_LATE).increment(1);
 }
 
 /// Counts an attempt to draw that failed.

@@ -70,6 +70,8 @@ mod storms;
 #[cfg(test)]
 mod stream;
 #[cfg(test)]
+mod telemetry;
+#[cfg(test)]
 mod tokens;
 #[cfg(test)]
 mod tour;

@@ -47,7 +47,7 @@ pub(super) struct Fetcher {
 impl Fetcher {
     /// Trusts the system's root certificates, or those that `SSL_CERT_FILE` names.
     pub(super) fn new(uri: Uri, timeout: Duration) -> Result<Self, String> {
-        let connector = https::connector(uri.scheme_str() == Some("https"))?;
+        let connector = https::connector(uri.scheme_str().unwrap_or_default())?;
         let client = Client::builder(TokioExecutor::new())
             // Minutes lie between two fetches.
             .pool_max_idle_per_host(0)
