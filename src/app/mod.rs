@@ -4,6 +4,7 @@ mod admin;
 mod connections;
 mod demo;
 mod error;
+mod partitions;
 mod server;
 mod services;
 mod startup;
@@ -14,6 +15,7 @@ mod workers;
 pub use admin::{dead_letters, rebuild, replay_dead};
 pub use demo::demo;
 pub use error::AppError;
+pub use partitions::{PartitionsChange, change_partitions};
 pub use user_data::{Erased, UserData, erase_user, export_user};
 
 use std::{
@@ -116,7 +118,7 @@ impl Grace {
     }
 }
 
-/// Waits for the dependencies, starts the workers, and then lasts for ever.
+/// Waits for the dependencies, starts the workers, and then lasts until it must not go on.
 ///
 /// Draws need no token, so only the callers wait for the keys of tokens.
 async fn run(
@@ -132,7 +134,7 @@ async fn run(
     workers::spawn(settings, connections, services, &stages.workers);
     auth.wait_for_keys().await;
     readiness.mark_ready();
-    std::future::pending().await
+    Err(startup::partitions_changed(settings, connections).await)
 }
 
 /// The background tasks by when they stop: each stage may still need the ones below it.

@@ -77,6 +77,9 @@ pub(super) enum StoredEntry {
 }
 
 impl Entry {
+    /// All kinds; rows of another one are left to processes of a newer version.
+    pub(super) const KINDS: [&str; 2] = ["publish", "project"];
+
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Publish(_) | Self::Draw(_) => "publish",
