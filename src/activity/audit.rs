@@ -3,8 +3,10 @@
 use sea_orm::{ConnectionTrait, DbErr, FromQueryResult};
 use serde::Serialize;
 use serde_json::Value;
+use utoipa::ToSchema;
 
 use crate::{
+    http::openapi::Moment,
     infra::mysql::{in_list, sql},
     kernel::{ActivityId, Timestamp, UserId, to_millis},
 };
@@ -62,7 +64,7 @@ impl Actor {
 }
 
 /// A recorded entry, as shown to operators.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditRecord {
     #[serde(skip)]
@@ -70,9 +72,11 @@ pub struct AuditRecord {
     pub actor: String,
     pub action: String,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub detail: Option<Value>,
     pub request_id: String,
     #[serde(with = "to_millis")]
+    #[schema(value_type = Moment)]
     pub at: Timestamp,
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use sea_orm::{ConnectionTrait, DbErr, FromQueryResult, Value};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::{PrizeKind, check, form::LibraryPrizeForm};
 use crate::{
@@ -13,15 +14,18 @@ use crate::{
 };
 
 /// A prize of the library with its stock.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LibraryPrize {
     pub id: PrizeId,
     pub name: String,
     pub kind: PrizeKind,
+    #[schema(required)]
     pub image: Option<String>,
+    #[schema(required)]
     pub value_cents: Option<u64>,
     /// `None` is unlimited.
+    #[schema(required)]
     pub stock_total: Option<u64>,
     /// Promised by activities that are open.
     pub reserved: u64,

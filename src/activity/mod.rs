@@ -35,7 +35,7 @@ pub use detail::ActivityDetail;
 pub use error::ActivityError;
 pub use events::PROJECTION;
 pub use form::{ActivityForm, LibraryPrizeForm};
-pub use http::{CountParticipants, actor, in_own_room, routes};
+pub use http::{ACTIVITY_NOT_FOUND, CountParticipants, actor, in_own_room, routes};
 pub use library::LibraryPrize;
 pub use model::{Activity, ActivityPrize, PresenceRule, PrizeKind, Seed, ShardBy, Task};
 pub use publication::LeafKey;

@@ -3,6 +3,7 @@
 use std::{fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::Status;
 use crate::{
@@ -74,7 +75,7 @@ impl Activity {
 }
 
 /// A prize of an activity and how many of it are handed out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityPrize {
     /// 1 for the best prize.
@@ -83,13 +84,14 @@ pub struct ActivityPrize {
     pub name: String,
     pub kind: PrizeKind,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub image: Option<String>,
     /// 1 to 1,000.
     pub quantity: u32,
 }
 
 /// Whether a prize is shipped or handed over inside the app.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum PrizeKind {
     Physical,
@@ -97,7 +99,7 @@ pub enum PrizeKind {
 }
 
 /// Something a participant has to do; how far a user is with it is the task system's business.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Task {
     pub task_id: String,
@@ -116,7 +118,7 @@ impl Task {
 }
 
 /// What leaving the room does to a participant's eligibility.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum PresenceRule {
     /// Nothing.
@@ -128,7 +130,7 @@ pub enum PresenceRule {
 }
 
 /// How users are spread over the 16 shards of the pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ShardBy {
     /// By the low four bits of the user id.

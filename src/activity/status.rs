@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Where an activity is in its life.
 ///
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 ///                        └─────── reject ───▶ Rejected
 /// cancel: from Draft, InReview, Ready and Open to Cancelled, while drawAt is not reached
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     Draft,

@@ -20,6 +20,9 @@ pub enum AppError {
     #[error("cannot set up metrics")]
     Metrics(#[from] metrics_exporter_prometheus::BuildError),
 
+    #[error("cannot write the OpenAPI document")]
+    Document(#[source] serde_json::Error),
+
     #[error("cannot listen on {address}")]
     Bind {
         address: SocketAddr,

@@ -3,6 +3,7 @@
 mod admin;
 mod connections;
 mod demo;
+mod document;
 mod error;
 mod partitions;
 mod server;
@@ -14,6 +15,7 @@ mod workers;
 
 pub use admin::{dead_letters, rebuild, replay_dead};
 pub use demo::demo;
+pub use document::{openapi, openapi_json};
 pub use error::AppError;
 pub use partitions::{PartitionsChange, change_partitions};
 pub use user_data::{Erased, UserData, erase_user, export_user};

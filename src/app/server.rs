@@ -11,12 +11,16 @@ use actix_web::{
     App, HttpServer,
     dev::{Server, ServerHandle},
     middleware::from_fn,
-    web::ServiceConfig,
+    web::{Data, ServiceConfig},
 };
 
-use super::{error::AppError, services::Services};
+use super::{document::openapi_json, error::AppError, services::Services};
 use crate::{
-    http::{Auth, BodyLimits, HealthKit, RateLimits, WebKit, limit_by_address, track_request},
+    http::{
+        Auth, BodyLimits, HealthKit, RateLimits, Routes, WebKit, limit_by_address,
+        openapi::{ApiDocument, document_routes},
+        track_request,
+    },
     kernel::Supervisor,
     settings::{ServerSettings, Settings},
 };
@@ -42,11 +46,17 @@ impl HttpServers {
             rates: Arc::new(RateLimits::of(&settings.limits, &settings.server)),
         };
         let server = &settings.server;
+        let docs = if server.docs {
+            Some(openapi_json().map_err(AppError::Document)?)
+        } else {
+            None
+        };
         let services = services.clone();
         if let Some(ops_bind) = server.ops_bind {
             let public = move |config: &mut ServiceConfig| {
                 kit.configure(config);
                 services.routes(config);
+                serve_docs(docs.as_ref(), config);
             };
             let private = move |config: &mut ServiceConfig| health.configure(config);
             Ok(Self {
@@ -57,6 +67,7 @@ impl HttpServers {
             let everything = move |config: &mut ServiceConfig| {
                 kit.configure(config);
                 services.routes(config);
+                serve_docs(docs.as_ref(), config);
                 health.configure(config);
             };
             Ok(Self {
@@ -72,6 +83,16 @@ impl HttpServers {
             RunningServer::spawn(self.api),
             self.ops.map(RunningServer::spawn),
         )
+    }
+}
+
+/// `/openapi.json` and `/docs`, unless they are turned off.
+fn serve_docs(document: Option<&ApiDocument>, config: &mut ServiceConfig) {
+    if let Some(document) = document {
+        let mut routes = Routes::new();
+        routes.configure(document_routes);
+        config.app_data(Data::new(document.clone()));
+        routes.serve(config);
     }
 }
 

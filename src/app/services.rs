@@ -13,6 +13,7 @@ use crate::{
         self, CandidateDeps, CandidateService, CountProjection, DenyService, Ingress, IngressDeps,
     },
     draw::{self, DrawDeps, DrawService, ProofDeps, ProofService},
+    http::Routes,
     infra::{idempotency::Answers, outbox::Relay},
     join::{self, JoinDeps, JoinService, JoinTasks},
     kernel::Supervisor,
@@ -105,19 +106,27 @@ impl Services {
             .app_data(Data::new(self.denials.clone()))
             .app_data(Data::new(self.proofs.clone()))
             .app_data(Data::new(self.answers.clone()))
-            .configure(activity::routes)
-            .configure(candidate::event_routes)
-            .configure(candidate::stats_routes)
-            .configure(candidate::deny_routes)
-            .configure(join::routes)
-            .configure(winners::routes)
-            .configure(draw::routes);
+            .configure(|config| feature_routes().serve(config));
     }
 
     /// What joins need to be answered; only the first caller gets it.
     pub(super) fn take_join_tasks(&self) -> Option<JoinTasks> {
         self.join_tasks.lock().take()
     }
+}
+
+/// The routes of all features.
+pub(super) fn feature_routes() -> Routes {
+    let mut routes = Routes::new();
+    routes
+        .configure(activity::routes)
+        .configure(candidate::event_routes)
+        .configure(candidate::stats_routes)
+        .configure(candidate::deny_routes)
+        .configure(join::routes)
+        .configure(winners::routes)
+        .configure(draw::routes);
+    routes
 }
 
 fn activity_service(

@@ -62,6 +62,8 @@ enum Command {
     User(UserCommand),
     /// Check the proof of a result, offline.
     Verify(VerifyArgs),
+    /// Print the OpenAPI document of the HTTP API.
+    Openapi,
     /// Play one giveaway against a running service.
     Demo(DemoArgs),
 }
@@ -125,13 +127,16 @@ impl CliError {
 impl Cli {
     /// Does what was asked for.
     pub(crate) async fn run(self) -> Result<(), CliError> {
-        // Needs no configuration: whoever checks a result need not run the service.
+        // These need no configuration: whoever checks a result need not run the service.
         if let Command::Verify(args) = self.command {
             return Ok(print(&args.verify()?.to_string())?);
         }
+        if let Command::Openapi = self.command {
+            return Ok(print_bytes(app::openapi_json()?.as_bytes())?);
+        }
         let settings = Settings::load()?;
         match self.command {
-            Command::Verify(_) => Ok(()),
+            Command::Verify(_) | Command::Openapi => Ok(()),
             Command::Token(args) => Ok(print(&args.issue(&settings.auth)?)?),
             Command::CheckConfig => Ok(print(settings.masked().trim_end())?),
             Command::Serve => {
@@ -163,7 +168,11 @@ impl Cli {
 }
 
 fn print(text: &str) -> io::Result<()> {
+    print_bytes(format!("{text}\n").as_bytes())
+}
+
+fn print_bytes(text: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    writeln!(out, "{text}")?;
+    out.write_all(text)?;
     out.flush()
 }

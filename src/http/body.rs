@@ -13,6 +13,7 @@ use serde::{
     Deserialize,
     de::{DeserializeOwned, IgnoredAny},
 };
+use utoipa::ToSchema;
 
 use super::{fields::FieldErrors, once::note_body, problem::Problem, type_faults};
 use crate::settings::ServerSettings;
@@ -66,7 +67,7 @@ pub struct BatchBody<T>(pub T);
 pub struct OptionalBody<T>(pub T);
 
 /// What the body of a call without parameters may hold: nothing.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NoFields {}
 

@@ -7,82 +7,107 @@ use actix_web::{
     web,
 };
 
-use super::problem::Problem;
+use super::{
+    openapi::{Described, Operation},
+    problem::Problem,
+};
 
 /// One path and what its methods do; any other method is answered 405 with `Allow`.
 ///
 /// Two routes of one path belong into one endpoint, unlike with actix's attribute macros, which
-/// answer a wrong method with 404.
+/// answer a wrong method with 404. A route comes with its description, so that none is without.
 pub struct Endpoint {
+    path: String,
     resource: Resource,
     methods: Vec<Method>,
+    operations: Vec<(Method, Operation)>,
 }
 
 impl Endpoint {
     /// Path parameters stand in braces: `/v1/activities/{activityId}`.
     pub fn new(path: &str) -> Self {
         Self {
+            path: path.to_owned(),
             resource: web::resource(path),
             methods: Vec::new(),
+            operations: Vec::new(),
         }
     }
 
     /// Also answers HEAD, without a body.
     #[must_use]
-    pub fn get<F, Args>(self, handler: F) -> Self
+    pub fn get<F, Args>(self, handler: F, operation: Operation) -> Self
     where
         F: Handler<Args>,
-        Args: FromRequest + 'static,
+        Args: FromRequest + Described + 'static,
         F::Output: Responder + 'static,
     {
         self.route(Method::HEAD, web::head().to(handler.clone()))
-            .route(Method::GET, web::get().to(handler))
+            .described(Method::GET, handler, operation)
     }
 
     #[must_use]
-    pub fn post<F, Args>(self, handler: F) -> Self
+    pub fn post<F, Args>(self, handler: F, operation: Operation) -> Self
     where
         F: Handler<Args>,
-        Args: FromRequest + 'static,
+        Args: FromRequest + Described + 'static,
         F::Output: Responder + 'static,
     {
-        self.route(Method::POST, web::post().to(handler))
+        self.described(Method::POST, handler, operation)
     }
 
     #[must_use]
-    pub fn patch<F, Args>(self, handler: F) -> Self
+    pub fn patch<F, Args>(self, handler: F, operation: Operation) -> Self
     where
         F: Handler<Args>,
-        Args: FromRequest + 'static,
+        Args: FromRequest + Described + 'static,
         F::Output: Responder + 'static,
     {
-        self.route(Method::PATCH, web::patch().to(handler))
+        self.described(Method::PATCH, handler, operation)
     }
 
     #[must_use]
-    pub fn put<F, Args>(self, handler: F) -> Self
+    pub fn put<F, Args>(self, handler: F, operation: Operation) -> Self
     where
         F: Handler<Args>,
-        Args: FromRequest + 'static,
+        Args: FromRequest + Described + 'static,
         F::Output: Responder + 'static,
     {
-        self.route(Method::PUT, web::put().to(handler))
+        self.described(Method::PUT, handler, operation)
     }
 
     #[must_use]
-    pub fn delete<F, Args>(self, handler: F) -> Self
+    pub fn delete<F, Args>(self, handler: F, operation: Operation) -> Self
     where
         F: Handler<Args>,
-        Args: FromRequest + 'static,
+        Args: FromRequest + Described + 'static,
         F::Output: Responder + 'static,
     {
-        self.route(Method::DELETE, web::delete().to(handler))
+        self.described(Method::DELETE, handler, operation)
     }
 
-    fn route(mut self, method: Method, route: Route) -> Self {
+    fn described<F, Args>(self, method: Method, handler: F, mut operation: Operation) -> Self
+    where
+        F: Handler<Args>,
+        Args: FromRequest + Described + 'static,
+        F::Output: Responder + 'static,
+    {
+        Args::describe(&mut operation);
+        let mut endpoint = self.route(method.clone(), web::method(method.clone()).to(handler));
+        endpoint.operations.push((method, operation));
+        endpoint
+    }
+
+    /// A route that nobody describes.
+    pub(super) fn route(mut self, method: Method, route: Route) -> Self {
         self.methods.push(method);
         self.resource = self.resource.route(route);
         self
+    }
+
+    /// The path as it stands in the document, and the operations.
+    pub(super) fn into_operations(self) -> (String, Vec<(Method, Operation)>) {
+        (self.path, self.operations)
     }
 }
 

@@ -3,11 +3,12 @@
 use std::fmt;
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::problem::Problem;
 
 /// What is wrong with one field of a request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct FieldFault {
     /// The field's JSON path such as `prizes[0].quantity`, or a parameter's name.
     pub field: String,

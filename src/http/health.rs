@@ -16,8 +16,13 @@ use actix_web::{
 };
 use parking_lot::RwLock;
 use serde::Serialize;
+use serde_json::json;
+use utoipa::ToSchema;
 
-use super::endpoint::Endpoint;
+use super::{
+    endpoint::Endpoint,
+    openapi::{Operation, Routes, Tag},
+};
 use crate::telemetry::metrics::{self, MetricsPage};
 
 /// Whether a dependency answers at the moment; must not block.
@@ -119,9 +124,12 @@ impl Dependency {
     }
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, ToSchema)]
+#[schema(as = Readiness)]
 struct Report {
+    /// `starting`, `ready`, `degraded` or `stopping`.
     status: &'static str,
+    /// `up` or `down`, by name.
     dependencies: BTreeMap<&'static str, &'static str>,
 }
 
@@ -139,10 +147,65 @@ impl HealthKit {
     pub fn configure(&self, config: &mut ServiceConfig) {
         config
             .app_data(Data::new(self.clone()))
-            .service(Endpoint::new("/healthz").get(healthz))
-            .service(Endpoint::new("/readyz").get(readyz))
-            .service(Endpoint::new("/metrics").get(metrics_page));
+            .configure(|config| {
+                let mut routes = Routes::new();
+                health_routes(&mut routes);
+                routes.serve(config);
+            });
     }
+}
+
+/// The routes of [`HealthKit`].
+pub fn health_routes(routes: &mut Routes) {
+    routes
+        .service(Endpoint::new("/healthz").get(healthz, healthz_operation()))
+        .service(Endpoint::new("/readyz").get(readyz, readyz_operation()))
+        .service(Endpoint::new("/metrics").get(metrics_page, metrics_operation()));
+}
+
+fn operation(id: &'static str, summary: &'static str) -> Operation {
+    Operation::new(Tag::Service, id, summary)
+        .description("On the address of `server.ops_bind` when that is set. Not limited in rate.")
+}
+
+fn healthz_operation() -> Operation {
+    operation("getHealth", "Whether the process lives").answer::<Liveness>(
+        StatusCode::OK,
+        "It does.",
+        json!({ "status": "alive" }),
+    )
+}
+
+fn readyz_operation() -> Operation {
+    let dependencies = |rabbitmq| json!({ "mysql": "up", "rabbitmq": rabbitmq, "redis": "up" });
+    operation("getReadiness", "Whether the process should get requests")
+        .answer::<Report>(
+            StatusCode::OK,
+            "Requests may come. A dependency that fails later shows as `degraded`: joins are still \
+             taken.",
+            json!({ "status": "degraded", "dependencies": dependencies("down") }),
+        )
+        .answer::<Report>(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "It is starting, or stopping.",
+            json!({ "status": "starting", "dependencies": dependencies("down") }),
+        )
+}
+
+fn metrics_operation() -> Operation {
+    operation("getMetrics", "Metrics for Prometheus").answer_text(
+        StatusCode::OK,
+        "text/plain; version=0.0.4",
+        "The metrics.",
+        "luckybag_dependency_up{dependency=\"mysql\"} 1\n",
+    )
+}
+
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "the schema of a constant answer")]
+struct Liveness {
+    #[schema(pattern = "^alive$")]
+    status: &'static str,
 }
 
 async fn healthz() -> HttpResponse {

@@ -4,6 +4,7 @@
 //! An application is `App::new().wrap(from_fn(limit_by_address)).wrap(from_fn(track_request))`,
 //! `.configure(|cfg| kit.configure(cfg))` and the features' routes, each an [`Endpoint`].
 
+mod accepted;
 mod auth;
 mod body;
 mod endpoint;
@@ -14,6 +15,7 @@ mod ids;
 mod kit;
 mod limits;
 mod once;
+pub mod openapi;
 pub mod page;
 mod path;
 mod principal;
@@ -23,16 +25,18 @@ mod request_id;
 mod tracking;
 mod type_faults;
 
+pub use accepted::Accepted;
 pub use auth::{Auth, AuthError, NewToken, issue_token};
 pub use body::{BatchBody, Body, BodyLimits, NoFields, OptionalBody};
 pub use endpoint::Endpoint;
 pub use fields::{FieldErrors, FieldFault};
 pub use form::{Field, Item, Items, UnknownFields};
-pub use health::{Dependency, HealthKit, Probe, Readiness};
+pub use health::{Dependency, HealthKit, Probe, Readiness, health_routes};
 pub use ids::IdParam;
 pub use kit::WebKit;
 pub use limits::{RateLimits, limit_by_address};
 pub use once::{Once, json_answer};
+pub use openapi::{KnownProblem, Operation, Routes, Tag};
 pub use page::{Cursor, Page, PageLimit, PageRequest};
 pub use path::PathId;
 pub use principal::{HostOrOperator, Operator, Principal, Role, Service, Viewer};

@@ -5,6 +5,11 @@ use serde::{
     de::{DeserializeOwned, Error},
 };
 
+use utoipa::{
+    IntoParams, PartialSchema, ToSchema,
+    openapi::{ObjectBuilder, RefOr, Schema, Type},
+};
+
 use super::problem::Problem;
 
 /// How many items a page may have: 1 to 200, 50 unless said.
@@ -25,6 +30,19 @@ impl Default for PageLimit {
     }
 }
 
+impl PartialSchema for PageLimit {
+    fn schema() -> RefOr<Schema> {
+        let schema = ObjectBuilder::new()
+            .schema_type(Type::Integer)
+            .minimum(Some(1))
+            .maximum(Some(Self::MAX))
+            .default(Some(Self::default().0.into()));
+        Schema::Object(schema.build()).into()
+    }
+}
+
+impl ToSchema for PageLimit {}
+
 impl<'de> Deserialize<'de> for PageLimit {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         // A parameter of a query is always text.
@@ -40,7 +58,7 @@ impl<'de> Deserialize<'de> for PageLimit {
 }
 
 /// Where the next page starts: the caller's to send back, not to read.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
 #[serde(transparent)]
 pub struct Cursor(String);
 
@@ -90,10 +108,14 @@ impl PageRequest {
 }
 
 /// The query of a list that has no filters.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub struct PageQuery {
+    /// How many items the page may have.
+    #[param(inline)]
     pub limit: Option<PageLimit>,
+    /// The `nextCursor` of the page before.
+    #[param(inline)]
     pub cursor: Option<Cursor>,
 }
 
@@ -104,12 +126,13 @@ impl From<PageQuery> for PageRequest {
 }
 
 /// One page of a list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Page<T> {
     pub items: Vec<T>,
     /// Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub next_cursor: Option<Cursor>,
 }
 

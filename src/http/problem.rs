@@ -7,6 +7,7 @@ use actix_web::{
     http::{Method, StatusCode, header},
 };
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::{
     fields::{FieldErrors, FieldFault},
@@ -209,7 +210,7 @@ impl Problem {
 }
 
 /// `activity_closed` is titled "Activity closed".
-fn title(code: &str) -> String {
+pub(super) fn title(code: &str) -> String {
     let mut title = code.replace('_', " ");
     if let Some(first) = title.get_mut(..1) {
         first.make_ascii_uppercase();
@@ -217,16 +218,26 @@ fn title(code: &str) -> String {
     title
 }
 
-#[derive(Serialize)]
+/// Why a request was not answered as hoped: RFC 9457.
+#[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct ProblemBody<'a> {
+#[schema(as = Problem)]
+pub(super) struct ProblemBody<'a> {
+    /// `urn:luckybag:problem:` and the code.
     r#type: String,
+    /// The code in words.
     title: String,
+    /// The status of the answer.
     status: u16,
+    /// Stable: what programs decide by.
     code: &'static str,
+    /// For people; may change.
     detail: &'a str,
+    /// The same as in `x-request-id`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, required)]
     request_id: Option<&'a str>,
+    /// Every faulty field of the request.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     errors: &'a [FieldFault],
 }

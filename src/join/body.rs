@@ -1,6 +1,7 @@
 //! What a join may say, and what an activity asks it to say.
 
 use serde::Deserialize;
+use utoipa::ToSchema;
 
 use crate::{activity::Task, candidate::is_device_id, http::FieldErrors};
 
@@ -8,11 +9,13 @@ use crate::{activity::Task, candidate::is_device_id, http::FieldErrors};
 const MAX_COMPLETED_TASKS: usize = 20;
 
 /// The body of a join; all of it may be left out.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct JoinBody {
+    #[schema(min_length = 1, max_length = 64, pattern = "^[!-~]([ -~]*[!-~])?$")]
     pub device_id: Option<String>,
     #[serde(default)]
+    #[schema(max_items = 20)]
     pub completed_tasks: Vec<String>,
 }
 

@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use actix_web::{
     HttpResponse,
-    web::{Data, Json, ServiceConfig},
+    web::{Data, Json},
 };
-use serde::Serialize;
 
-use super::{JoinBody, JoinError, JoinService, Me};
+use super::{JoinBody, JoinError, JoinService, Me, operations};
 use crate::{
-    http::{Endpoint, OptionalBody, PathId, Problem, RequestId, Viewer},
+    http::{Accepted, Endpoint, OptionalBody, PathId, Problem, RequestId, Routes, Viewer},
     kernel::ActivityId,
 };
 
@@ -20,15 +19,10 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 const READ_FAILED: &str = "participations cannot be read now";
 
 /// The routes of joining; they need `Data<JoinService>`.
-pub fn routes(config: &mut ServiceConfig) {
-    config
-        .service(Endpoint::new("/v1/activities/{activityId}/join").post(join))
-        .service(Endpoint::new("/v1/activities/{activityId}/me").get(me));
-}
-
-#[derive(Serialize)]
-struct Accepted {
-    status: &'static str,
+pub fn routes(routes: &mut Routes) {
+    routes
+        .service(Endpoint::new("/v1/activities/{activityId}/join").post(join, operations::join()))
+        .service(Endpoint::new("/v1/activities/{activityId}/me").get(me, operations::me()));
 }
 
 /// Takes the viewer's join; sending it again changes nothing.
@@ -42,7 +36,7 @@ async fn join(
     joins
         .join(activity_id.0, viewer.user_id(), body.0, request_id)
         .await?;
-    Ok(HttpResponse::Accepted().json(Accepted { status: "accepted" }))
+    Ok(HttpResponse::Accepted().json(Accepted::NEW))
 }
 
 /// What has become of the viewer's join.

@@ -1,16 +1,19 @@
 //! What a viewer may see of its own participation.
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::{
     activity::{ActivityDetail, PresenceRule, Status},
     candidate::{Eligibility, ParticipantState, Verdict},
+    http::openapi::Moment,
     kernel::{Timestamp, to_millis},
 };
 
 /// How far a viewer's join has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Participation)]
 pub enum ParticipationView {
     /// There is none.
     None,
@@ -22,25 +25,31 @@ pub enum ParticipationView {
 }
 
 /// One viewer's participation in one activity.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Me {
     pub participation: ParticipationView,
     /// Why it is rejected or late.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, value_type = Option<String>, pattern = "^(blocked|cooldown|duplicateDevice|invalid|closed|cancelled)$")]
     pub reason: Option<&'static str>,
     #[serde(with = "to_millis::option", skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, value_type = Option<Moment>)]
     pub joined_at: Option<Timestamp>,
     /// Whether the viewer can win as things stand; only for whoever has joined.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, value_type = Option<String>, pattern = "^(eligible|absent|tasksUnfinished|absentAndTasksUnfinished|forfeited)$")]
     pub eligibility: Option<&'static str>,
     /// Only for whoever is away: whether returning before drawAt restores the entry.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub restorable: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub tasks_done: Option<Vec<String>>,
     /// The activity's tasks that the viewer has not finished, in the activity's order.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub tasks_left: Option<Vec<String>>,
 }
 

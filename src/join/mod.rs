@@ -10,6 +10,7 @@ mod error;
 mod http;
 mod marks;
 mod me;
+mod operations;
 mod queue;
 mod service;
 

@@ -4,6 +4,10 @@ use std::{fmt, str::FromStr};
 
 use rand::RngExt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use utoipa::{
+    PartialSchema, ToSchema,
+    openapi::{ObjectBuilder, RefOr, Schema, Type},
+};
 
 use super::Timestamp;
 
@@ -57,13 +61,31 @@ impl de::Visitor<'_> for IdVisitor {
     }
 }
 
+/// How an id is written in JSON.
+fn id_schema(description: &str) -> RefOr<Schema> {
+    let schema = ObjectBuilder::new()
+        .schema_type(Type::String)
+        .pattern(Some("^[1-9][0-9]{0,18}$"))
+        .description(Some(description.trim()))
+        .examples(["7265187412320780288"]);
+    Schema::Object(schema.build()).into()
+}
+
 macro_rules! id {
-    ($(#[$doc:meta])* $name:ident) => {
-        $(#[$doc])*
+    (#[doc = $doc:literal] $name:ident) => {
+        #[doc = $doc]
         #[derive(
             Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, sea_orm::DeriveValueType,
         )]
         pub struct $name(pub u64);
+
+        impl PartialSchema for $name {
+            fn schema() -> RefOr<Schema> {
+                id_schema($doc)
+            }
+        }
+
+        impl ToSchema for $name {}
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -59,6 +59,8 @@ pub struct ServerSettings {
     /// Whose `X-Forwarded-For` is believed.
     #[serde(with = "parse::comma_list")]
     pub trusted_proxies: Vec<ProxyRange>,
+    /// Whether `/openapi.json` and `/docs` are served.
+    pub docs: bool,
 }
 
 /// What is logged, and how.

@@ -2,21 +2,31 @@
 
 use std::collections::HashMap;
 
-use actix_web::web::{Data, Json, ServiceConfig};
+use actix_web::web::{Data, Json};
 use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
-use super::{Fulfilment, UserResult, WinRecord, WinnerService, fulfilment, result::WonPrize};
+use super::{
+    Fulfilment, UserResult, WinRecord, WinnerService, fulfilment, operations, result::WonPrize,
+};
 use crate::{
     activity::ActivityDetail,
-    http::{Cursor, Endpoint, Page, PageLimit, PageRequest, PathId, Problem, Query, Viewer},
+    http::{
+        Cursor, Endpoint, Page, PageLimit, PageRequest, PathId, Problem, Query, Routes, Viewer,
+    },
     kernel::{ActivityId, PrizeId, UserId, WinRecordId},
 };
 
 /// The routes of this module.
-pub fn routes(config: &mut ServiceConfig) {
-    config
-        .service(Endpoint::new("/v1/activities/{activityId}/result").get(result))
-        .service(Endpoint::new("/v1/activities/{activityId}/winners").get(winners))
+pub fn routes(routes: &mut Routes) {
+    routes
+        .service(
+            Endpoint::new("/v1/activities/{activityId}/result").get(result, operations::result()),
+        )
+        .service(
+            Endpoint::new("/v1/activities/{activityId}/winners")
+                .get(winners, operations::winners()),
+        )
         .configure(fulfilment::routes);
 }
 
@@ -29,17 +39,24 @@ async fn result(
     Ok(Json(service.result(id, viewer.user_id()).await?))
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct WinnersQuery {
+    /// Only those who won this prize.
+    #[param(inline)]
     prize_id: Option<PrizeId>,
+    /// How many items the page may have.
+    #[param(inline)]
     limit: Option<PageLimit>,
+    /// The `nextCursor` of the page before.
+    #[param(inline)]
     cursor: Option<Cursor>,
 }
 
 /// A winner as shown in the list.
-#[derive(Debug, PartialEq, Serialize)]
+#[derive(Debug, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Winner)]
 struct WinnerView {
     /// 1 to the winner count, by order of score; a redraw keeps it.
     seat: u32,
@@ -51,12 +68,13 @@ struct WinnerView {
     round: u32,
     /// How far its prize is; shown only to who runs the room.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     fulfilment: Option<Fulfilment>,
 }
 
 /// One page of winners; round 0 says that there is no result yet.
-#[derive(Debug, Serialize)]
-struct WinnersPage {
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct WinnersPage {
     round: u32,
     #[serde(flatten)]
     page: Page<WinnerView>,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::{WinRecord, WinStatus, WinnerList};
 use crate::{
@@ -11,7 +12,7 @@ use crate::{
 };
 
 /// What became of a user in an activity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ResultKind {
     NotDrawn,
@@ -24,14 +25,16 @@ pub enum ResultKind {
 }
 
 /// The answer to "have I won?".
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UserResult {
     pub result: ResultKind,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub win: Option<Win>,
     /// The lowest score that won in the draw; a redraw leaves it.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub cutoff_score: Option<f64>,
     /// 0 before the draw, 1 after it, one more for each redraw.
     pub round: u32,
@@ -40,7 +43,7 @@ pub struct UserResult {
 }
 
 /// What a winner got.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Win {
     pub win_record_id: WinRecordId,
@@ -50,13 +53,14 @@ pub struct Win {
 }
 
 /// One piece of a prize.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WonPrize {
     pub prize_id: PrizeId,
     pub name: String,
     pub kind: PrizeKind,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub image: Option<String>,
     /// 1 for the best prize.
     pub rank: u32,

@@ -44,6 +44,8 @@ mod limits;
 #[cfg(test)]
 mod odds;
 #[cfg(test)]
+mod openapi;
+#[cfg(test)]
 mod outages;
 #[cfg(test)]
 mod own_redis;

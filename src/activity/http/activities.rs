@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use actix_web::{HttpResponse, http::StatusCode, web::Data};
 use serde::{Deserialize, Deserializer, Serialize, de::Error};
+use utoipa::{IntoParams, ToSchema};
 
 use super::{
     super::{
@@ -96,8 +97,8 @@ async fn view_with_count<'a>(
     Ok(view.with_participants(count))
 }
 
-#[derive(Serialize)]
-struct RoomActivities<'a> {
+#[derive(Serialize, ToSchema)]
+pub(super) struct RoomActivities<'a> {
     items: Vec<ActivityView<'a>>,
 }
 
@@ -117,13 +118,21 @@ pub(super) async fn of_room(
 }
 
 /// What a list of activities may be narrowed to.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ListQuery {
+    /// Only those in this state.
     #[serde(default, deserialize_with = "status_word")]
+    #[param(inline)]
     status: Option<Status>,
+    /// Only those of this room.
+    #[param(inline)]
     room_id: Option<RoomId>,
+    /// How many items the page may have.
+    #[param(inline)]
     limit: Option<PageLimit>,
+    /// The `nextCursor` of the page before.
+    #[param(inline)]
     cursor: Option<Cursor>,
 }
 

@@ -2,16 +2,21 @@
 
 mod activities;
 mod moves;
+mod operations;
 mod prizes;
 mod problem;
+mod schemas;
 mod view;
 
 pub use activities::{actor, in_own_room};
+pub use problem::ACTIVITY_NOT_FOUND;
 
-use actix_web::web::ServiceConfig;
 use futures_util::future::BoxFuture;
 
-use crate::{http::Endpoint, kernel::ActivityId};
+use crate::{
+    http::{Endpoint, Routes},
+    kernel::ActivityId,
+};
 
 /// Knows how many take part in an activity; the application's data holds one.
 pub trait CountParticipants: Send + Sync {
@@ -20,29 +25,56 @@ pub trait CountParticipants: Send + Sync {
 }
 
 /// Needs `Data<ActivityService>` and `Data<dyn CountParticipants>` in the application.
-pub fn routes(config: &mut ServiceConfig) {
-    config
-        .service(Endpoint::new("/v1/rooms/{roomId}/activities").get(activities::of_room))
+pub fn routes(routes: &mut Routes) {
+    routes
+        .service(
+            Endpoint::new("/v1/rooms/{roomId}/activities")
+                .get(activities::of_room, operations::of_room()),
+        )
         .service(
             Endpoint::new("/v1/activities")
-                .get(activities::list)
-                .post(activities::create),
+                .get(activities::list, operations::list())
+                .post(activities::create, operations::create()),
         )
         .service(
             Endpoint::new("/v1/activities/{activityId}")
-                .get(activities::show)
-                .patch(activities::update),
+                .get(activities::show, operations::show())
+                .patch(activities::update, operations::update()),
         )
-        .service(Endpoint::new("/v1/activities/{activityId}/audit").get(activities::audit))
-        .service(Endpoint::new("/v1/activities/{activityId}/submit").post(moves::submit))
-        .service(Endpoint::new("/v1/activities/{activityId}/approve").post(moves::approve))
-        .service(Endpoint::new("/v1/activities/{activityId}/reject").post(moves::reject))
-        .service(Endpoint::new("/v1/activities/{activityId}/open").post(moves::open))
-        .service(Endpoint::new("/v1/activities/{activityId}/cancel").post(moves::cancel))
+        .service(
+            Endpoint::new("/v1/activities/{activityId}/audit")
+                .get(activities::audit, operations::audit()),
+        )
+        .configure(move_routes)
         .service(
             Endpoint::new("/v1/prizes")
-                .get(prizes::list)
-                .post(prizes::create),
+                .get(prizes::list, operations::list_prizes())
+                .post(prizes::create, operations::create_prize()),
         )
-        .service(Endpoint::new("/v1/prizes/{prizeId}").patch(prizes::update));
+        .service(
+            Endpoint::new("/v1/prizes/{prizeId}").patch(prizes::update, operations::update_prize()),
+        );
+}
+
+fn move_routes(routes: &mut Routes) {
+    routes
+        .service(
+            Endpoint::new("/v1/activities/{activityId}/submit")
+                .post(moves::submit, operations::submit()),
+        )
+        .service(
+            Endpoint::new("/v1/activities/{activityId}/approve")
+                .post(moves::approve, operations::approve()),
+        )
+        .service(
+            Endpoint::new("/v1/activities/{activityId}/reject")
+                .post(moves::reject, operations::reject()),
+        )
+        .service(
+            Endpoint::new("/v1/activities/{activityId}/open").post(moves::open, operations::open()),
+        )
+        .service(
+            Endpoint::new("/v1/activities/{activityId}/cancel")
+                .post(moves::cancel, operations::cancel()),
+        );
 }

@@ -2,6 +2,7 @@
 
 use actix_web::{HttpResponse, http::StatusCode, web::Data};
 use serde::Deserialize;
+use utoipa::ToSchema;
 
 use super::{
     super::{ActivityService, check},
@@ -43,9 +44,10 @@ pub(super) async fn approve(
     once.answer(operator.user_id(), answering, change).await
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RejectBody {
+    #[schema(min_length = 1, max_length = 255)]
     reason: String,
 }
 
@@ -79,9 +81,10 @@ pub(super) async fn open(
     once.answer(caller.user_id(), answering, change).await
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CancelBody {
+    #[schema(min_length = 1, max_length = 255)]
     reason: Option<String>,
 }
 

@@ -3,9 +3,33 @@
 use std::time::Duration;
 
 use super::super::ActivityError;
-use crate::http::Problem;
+use crate::http::{KnownProblem, Problem};
 
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// There is none, or none that the caller may see.
+pub const ACTIVITY_NOT_FOUND: KnownProblem = KnownProblem::not_found(
+    "activity_not_found",
+    "There is no such activity, or none that the caller may see",
+);
+pub(super) const PRIZE_NOT_FOUND: KnownProblem =
+    KnownProblem::not_found("prize_not_found", "There is no such prize in the library");
+pub(super) const ILLEGAL_TRANSITION: KnownProblem = KnownProblem::conflict(
+    "illegal_transition",
+    "The state of the activity, or the time of its draw, forbids this",
+);
+pub(super) const CONFLICT: KnownProblem = KnownProblem::conflict(
+    "conflict",
+    "Somebody else has changed it in the meantime; read it again",
+);
+pub(super) const ROOM_BUSY: KnownProblem =
+    KnownProblem::conflict("room_busy", "The room has an open activity already");
+pub(super) const STOCK_SHORT: KnownProblem =
+    KnownProblem::conflict("stock_short", "The library has too few pieces of a prize");
+pub(super) const DRAW_TOO_SOON: KnownProblem = KnownProblem::conflict(
+    "draw_too_soon",
+    "`drawAt` has passed, or is less than 5 s ahead",
+);
 
 impl From<ActivityError> for Problem {
     fn from(error: ActivityError) -> Self {

@@ -2,25 +2,35 @@
 
 use serde::Serialize;
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 
-use super::super::{ActivityDetail, ActivityPrize, PresenceRule, Status, Task};
+use super::{
+    super::{ActivityDetail, ActivityPrize, PresenceRule, Status, Task},
+    schemas::Rules,
+};
 use crate::{
-    http::Problem,
+    http::{
+        Problem,
+        openapi::{Hex32, Moment},
+    },
     kernel::{ActivityId, RoomId, Timestamp, UserId, to_millis},
 };
 
 /// An activity as callers see it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Activity)]
 pub(super) struct ActivityView<'a> {
     id: ActivityId,
     status: Status,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     status_reason: Option<&'a str>,
     room_id: RoomId,
     host_id: UserId,
     title: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     conditions: Option<&'a str>,
     prizes: &'a [ActivityPrize],
     winner_count: u32,
@@ -29,32 +39,45 @@ pub(super) struct ActivityView<'a> {
     one_entry_per_device: bool,
     cooldown_seconds: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     countdown_seconds: Option<u64>,
     #[serde(with = "to_millis::option")]
+    #[schema(value_type = Option<Moment>, required)]
     start_at: Option<Timestamp>,
     #[serde(with = "to_millis::option")]
+    #[schema(value_type = Option<Moment>, required)]
     draw_at: Option<Timestamp>,
     #[serde(with = "to_millis::option")]
+    #[schema(value_type = Option<Moment>, required)]
     drawn_at: Option<Timestamp>,
     /// The database's time, for the countdown on the caller's screen.
     #[serde(with = "to_millis::option")]
+    #[schema(value_type = Option<Moment>, required)]
     server_time: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     participants: Option<u64>,
+    #[schema(value_type = Option<Hex32>, required)]
     commitment: Option<&'a str>,
     /// Byte for byte the text whose SHA-256 is in the commitment.
+    #[schema(value_type = Option<Rules>, required)]
     rules: Option<Box<RawValue>>,
     round: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     joined_count: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     eligible_count: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     cutoff_score: Option<f64>,
     #[serde(with = "to_millis::option", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Moment>, nullable = false)]
     proof_published_at: Option<Timestamp>,
     version: u32,
     #[serde(with = "to_millis")]
+    #[schema(value_type = Moment)]
     created_at: Timestamp,
 }
 

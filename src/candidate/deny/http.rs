@@ -5,17 +5,18 @@ use std::collections::BTreeSet;
 use actix_web::{
     HttpResponse,
     http::StatusCode,
-    web::{Data, Json, ServiceConfig},
+    web::{Data, Json},
 };
 use serde::Deserialize;
 use serde_json::Value;
+use utoipa::ToSchema;
 
-use super::{Caller, DenyEntry, DenyScope, DenyService, Imported};
+use super::{Caller, DenyEntry, DenyScope, DenyService, Imported, operations};
 use crate::{
     activity::{ActivityService, actor, check_reason, in_own_room},
     http::{
         BatchBody, Endpoint, FieldErrors, HostOrOperator, Once, Operator, OptionalBody, Page,
-        PageRequest, PathId, Problem, Query, json_answer, page::PageQuery,
+        PageRequest, PathId, Problem, Query, Routes, json_answer, openapi::AnyId, page::PageQuery,
     },
     kernel::{ActivityId, UserId},
 };
@@ -24,30 +25,39 @@ use crate::{
 const MOST_IDS: usize = 10_000;
 
 /// Needs `Data<DenyService>` and `Data<ActivityService>` in the application.
-pub fn routes(config: &mut ServiceConfig) {
-    config
-        .service(Endpoint::new("/v1/deny-list").get(list))
-        .service(Endpoint::new("/v1/deny-list/import").post(import))
+pub fn routes(routes: &mut Routes) {
+    let platform = &operations::PLATFORM;
+    routes
+        .service(Endpoint::new("/v1/deny-list").get(list, platform.list()))
+        .service(Endpoint::new("/v1/deny-list/import").post(import, platform.import()))
         .service(
             Endpoint::new("/v1/deny-list/{userId}")
-                .put(put)
-                .delete(delete),
-        )
-        .service(Endpoint::new("/v1/activities/{activityId}/deny-list").get(list_of_activity))
+                .put(put, platform.put())
+                .delete(delete, platform.delete()),
+        );
+    let activity = &operations::ACTIVITY;
+    routes
         .service(
-            Endpoint::new("/v1/activities/{activityId}/deny-list/import").post(import_to_activity),
+            Endpoint::new("/v1/activities/{activityId}/deny-list")
+                .get(list_of_activity, activity.list()),
+        )
+        .service(
+            Endpoint::new("/v1/activities/{activityId}/deny-list/import")
+                .post(import_to_activity, activity.import()),
         )
         .service(
             Endpoint::new("/v1/activities/{activityId}/deny-list/{userId}")
-                .put(put_in_activity)
-                .delete(delete_from_activity),
+                .put(put_in_activity, activity.put())
+                .delete(delete_from_activity, activity.delete()),
         );
 }
 
 /// The body of a PUT; all of it may be left out.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
+#[schema(as = Denial)]
 struct PutBody {
+    #[schema(min_length = 1, max_length = 255)]
     reason: Option<String>,
 }
 
@@ -61,10 +71,13 @@ impl PutBody {
 }
 
 /// The body of an import, as it came: its check names every faulty id.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = DenyListImport)]
 struct ImportBody {
+    #[schema(value_type = Vec<AnyId>, min_items = 1, max_items = 10_000)]
     user_ids: Vec<Value>,
+    #[schema(value_type = Option<String>, min_length = 1, max_length = 255)]
     reason: Option<Value>,
 }
 

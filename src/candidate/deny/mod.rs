@@ -3,6 +3,7 @@
 
 mod error;
 mod http;
+mod operations;
 mod service;
 mod store;
 

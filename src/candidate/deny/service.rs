@@ -6,6 +6,7 @@ use sea_orm::{DatabaseConnection, DatabaseTransaction, TransactionTrait};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
+use utoipa::ToSchema;
 
 use super::{DenyEntry, DenyError, error::db_error, store};
 use crate::{
@@ -44,7 +45,7 @@ impl DenyScope {
 }
 
 /// What an import did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Imported {
     pub added: usize,

@@ -4,23 +4,27 @@ use std::collections::BTreeSet;
 
 use sea_orm::{ConnectionTrait, DbErr, FromQueryResult};
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::DenyScope;
 use crate::{
     candidate::store::{IN_VALUES, INSERT_ROWS},
+    http::openapi::Moment,
     infra::mysql::{in_list, sql},
     kernel::{ActivityId, Timestamp, UserId, to_millis},
 };
 
 /// One user who may not take part.
-#[derive(Clone, Debug, PartialEq, Eq, FromQueryResult, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, FromQueryResult, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DenyEntry {
     pub user_id: UserId,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub reason: Option<String>,
     pub created_by: UserId,
     #[serde(with = "to_millis")]
+    #[schema(value_type = Moment)]
     pub created_at: Timestamp,
 }
 

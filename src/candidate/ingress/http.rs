@@ -1,25 +1,22 @@
 //! `POST /v1/events/presence` and `POST /v1/events/tasks`.
 
-use actix_web::{
-    HttpResponse,
-    web::{Data, ServiceConfig},
-};
-use serde_json::json;
+use actix_web::{HttpResponse, web::Data};
 
 use super::{
     Ingress,
     forms::{EventsBody, Reported},
+    operations,
 };
 use crate::{
     candidate::{PresenceEvent, TaskEvent},
-    http::{BatchBody, Endpoint, Problem, Service},
+    http::{Accepted, BatchBody, Endpoint, Problem, Routes, Service},
 };
 
 /// The routes of events; they need `Data<Ingress>`.
-pub fn routes(config: &mut ServiceConfig) {
-    config
-        .service(Endpoint::new("/v1/events/presence").post(presence))
-        .service(Endpoint::new("/v1/events/tasks").post(tasks));
+pub fn routes(routes: &mut Routes) {
+    routes
+        .service(Endpoint::new("/v1/events/presence").post(presence, operations::presence()))
+        .service(Endpoint::new("/v1/events/tasks").post(tasks, operations::tasks()));
 }
 
 /// Takes who entered and left rooms.
@@ -42,5 +39,5 @@ async fn tasks(
 
 async fn take<E: Reported>(body: EventsBody, ingress: &Ingress) -> Result<HttpResponse, Problem> {
     ingress.take::<E>(body).await?;
-    Ok(HttpResponse::Accepted().json(json!({ "status": "accepted" })))
+    Ok(HttpResponse::Accepted().json(Accepted::NEW))
 }

@@ -9,6 +9,7 @@ mod consumer;
 mod error;
 mod forms;
 mod http;
+mod operations;
 mod service;
 mod split;
 

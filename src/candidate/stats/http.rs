@@ -2,21 +2,59 @@
 
 use std::{sync::Arc, time::Duration};
 
-use actix_web::web::{Data, Json, ServiceConfig};
+use actix_web::{
+    http::StatusCode,
+    web::{Data, Json},
+};
+use serde_json::json;
 
 use super::Stats;
 use crate::{
-    activity::{self, ActivityService},
+    activity::{self, ACTIVITY_NOT_FOUND, ActivityService},
     candidate::{CandidateError, CandidateService},
-    http::{Endpoint, HostOrOperator, PathId, Problem},
+    http::{Endpoint, HostOrOperator, KnownProblem, Operation, PathId, Problem, Routes, Tag},
     kernel::ActivityId,
 };
 
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The routes of statistics; they need `Data<CandidateService>` and `Data<ActivityService>`.
-pub fn routes(config: &mut ServiceConfig) {
-    config.service(Endpoint::new("/v1/activities/{activityId}/stats").get(stats));
+pub fn routes(routes: &mut Routes) {
+    routes.service(Endpoint::new("/v1/activities/{activityId}/stats").get(stats, operation()));
+}
+
+fn operation() -> Operation {
+    Operation::new(
+        Tag::Activities,
+        "getStats",
+        "Counts the participants and who of them can win",
+    )
+    .description("A few seconds old at most while many ask.")
+    .answer::<Stats>(
+        StatusCode::OK,
+        "The figures.",
+        json!({
+            "activityId": "7265187412320780288",
+            "status": "open",
+            "asOf": "2026-01-31T19:58:00.000Z",
+            "joined": 1204,
+            "eligible": 1100, "absent": 80, "tasksUnfinished": 20,
+            "absentAndTasksUnfinished": 4, "forfeited": 0,
+            "trimmed": 0,
+            "rejected": { "blocked": 3, "cooldown": 41, "duplicateDevice": 0, "invalid": 0 },
+            "late": 0,
+            "winnerCount": 23,
+            "fillsAllSeats": true,
+        }),
+    )
+    .problems(&[
+        ACTIVITY_NOT_FOUND,
+        KnownProblem::gone(
+            "stats_expired",
+            "The participants were removed at the end of their life",
+        ),
+        KnownProblem::UNAVAILABLE,
+    ])
 }
 
 /// Tells the host how many take part and how many of them can win.

@@ -3,21 +3,24 @@
 use std::ops::AddAssign;
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::{
     activity::{Activity, PresenceRule, Status},
     candidate::{Eligibility, PoolCount},
+    http::openapi::Moment,
     kernel::{ActivityId, Timestamp, to_millis},
 };
 
 /// What there is to know about an activity's participants at some moment.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Stats {
     pub activity_id: ActivityId,
     pub status: Status,
     /// Database time; what was committed before it is in the figures.
     #[serde(with = "to_millis")]
+    #[schema(value_type = Moment)]
     pub as_of: Timestamp,
     /// Those who joined: eligible, absent, unfinished, both, and forfeited together.
     pub joined: u64,
@@ -29,11 +32,12 @@ pub struct Stats {
     pub late: u64,
     pub winner_count: u32,
     /// Whether as many are eligible as there are seats; `None` where nothing is drawn.
+    #[schema(required)]
     pub fills_all_seats: Option<bool>,
 }
 
 /// Those who joined, by whether they can win; each is in one of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Split {
     pub eligible: u64,
@@ -44,7 +48,7 @@ pub struct Split {
 }
 
 /// Joins that were rejected, by reason.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RejectedCounts {
     pub blocked: u64,

@@ -3,33 +3,45 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 
-use crate::candidate::entries::{Hash, OpenEntry};
+use crate::{
+    candidate::entries::{Hash, OpenEntry},
+    http::openapi,
+    kernel::{ActivityId, PrizeId, UserId},
+};
 
 pub(super) const PROOF_FORMAT: &str = "luckybag/proof/v1";
 pub(super) const ENTRY_FORMAT: &str = "luckybag/entry/v1";
 
 /// `GET …/proof`. It holds nothing that cannot be checked.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Proof {
     pub(super) format: String,
+    #[schema(value_type = ActivityId)]
     pub(super) activity_id: Id,
+    #[schema(value_type = openapi::Hex32)]
     pub(super) commitment: Hex32,
+    #[schema(value_type = openapi::Hex32)]
     pub(super) seed: Hex32,
     /// The canonical JSON text that was committed to.
     pub(super) rules: String,
+    #[schema(value_type = openapi::Hex32)]
     pub(super) rules_hash: Hex32,
     pub(super) score_rule_version: u32,
     pub(super) entries_count: u64,
     /// The hash of the Merkle tree over the entries.
+    #[schema(value_type = openapi::Hex32)]
     pub(super) entries_tree: Hex32,
     /// Binds the tree to the activity and to the number of entries.
+    #[schema(value_type = openapi::Hex32)]
     pub(super) entries_root: Hex32,
     /// 1 for the draw, one more for each redraw.
     pub(super) round: u32,
     /// The lowest score that won in round 1; `None` when nobody did.
     #[serde(deserialize_with = "given")]
+    #[schema(value_type = Option<f64>, required)]
     pub(super) cutoff_score: Option<Score>,
     /// Every win of every round, by seat and round.
     pub(super) winners: Vec<Winner>,
@@ -38,33 +50,42 @@ pub(super) struct Proof {
 }
 
 /// One win, whether it still holds or not.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = ProvenWin)]
 pub(super) struct Winner {
     pub(super) seat: u32,
     pub(super) round: u32,
+    #[schema(value_type = UserId)]
     pub(super) user_id: Id,
+    #[schema(value_type = f64)]
     pub(super) score: Score,
     pub(super) prize_rank: u32,
+    #[schema(value_type = PrizeId)]
     pub(super) prize_id: Id,
     #[serde(deserialize_with = "given")]
+    #[schema(required)]
     pub(super) revoked_in_round: Option<u32>,
     pub(super) entry: Opening,
 }
 
 /// Where a winner's entry stands, and how its leaf is made and leads to the tree's hash. What a
 /// winner's entry says needs no telling: joined and eligible.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = EntryOpening)]
 pub(super) struct Opening {
     pub(super) index: u64,
+    #[schema(value_type = openapi::Hex32)]
     pub(super) salt: Hex32,
+    #[schema(value_type = Vec<openapi::Hex32>)]
     pub(super) path: Vec<Hex32>,
 }
 
 /// A later round.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = ProvenRedraw)]
 pub(super) struct Redraw {
     pub(super) round: u32,
     /// Whose wins it took back, in ascending order.
@@ -72,32 +93,41 @@ pub(super) struct Redraw {
 }
 
 /// `GET …/proof/me`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct EntryProof {
     pub(super) format: String,
+    #[schema(value_type = ActivityId)]
     pub(super) activity_id: Id,
+    #[schema(value_type = openapi::Hex32)]
     pub(super) entries_root: Hex32,
     pub(super) entries_count: u64,
     pub(super) entry: Entry,
+    #[schema(value_type = f64)]
     pub(super) score: Score,
     /// The seat of whoever won, also when the win was taken back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub(super) rank: Option<u32>,
 }
 
 /// What a user's entry says, and how it leads to the root.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Entry {
+    #[schema(value_type = UserId)]
     pub(super) user_id: Id,
     pub(super) index: u64,
+    #[schema(value_type = openapi::Hex32)]
     pub(super) salt: Hex32,
     pub(super) status: String,
     #[serde(deserialize_with = "given")]
+    #[schema(required)]
     pub(super) reason: Option<String>,
     #[serde(deserialize_with = "given")]
+    #[schema(required)]
     pub(super) eligibility: Option<String>,
+    #[schema(value_type = Vec<openapi::Hex32>)]
     pub(super) path: Vec<Hex32>,
 }
 

@@ -3,10 +3,11 @@
 use std::collections::{HashMap, HashSet};
 
 use serde::Deserialize;
+use utoipa::ToSchema;
 
 use crate::{
     activity::check,
-    http::FieldErrors,
+    http::{FieldErrors, openapi::AnyId},
     kernel::WinRecordId,
     winners::{WinRecord, WinStatus},
 };
@@ -18,10 +19,13 @@ const MOST_IDS: usize = 1_000;
 pub(super) const MOST_NAMED: usize = 20;
 
 /// The body of a call; both fields are required.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = RedrawOrder)]
 pub(super) struct OrderBody {
+    #[schema(value_type = Vec<AnyId>, required, min_items = 1, max_items = 1000)]
     pub(super) win_record_ids: Option<Vec<WinRecordId>>,
+    #[schema(value_type = String, required, min_length = 1, max_length = 255)]
     pub(super) reason: Option<String>,
 }
 

@@ -1,4 +1,7 @@
-use actix_web::{http::header, web};
+use actix_web::{
+    http::{Method, header},
+    web,
+};
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::json;
 
@@ -23,10 +26,10 @@ async fn service(_: Service) -> &'static str {
 
 fn routes(config: &mut web::ServiceConfig) {
     config
-        .service(Endpoint::new("/me").get(whoami))
-        .service(Endpoint::new("/rooms/{roomId}").post(host))
-        .service(Endpoint::new("/operator").post(operator))
-        .service(Endpoint::new("/service").post(service));
+        .service(Endpoint::new("/me").route(Method::GET, web::get().to(whoami)))
+        .service(Endpoint::new("/rooms/{roomId}").route(Method::POST, web::post().to(host)))
+        .service(Endpoint::new("/operator").route(Method::POST, web::post().to(operator)))
+        .service(Endpoint::new("/service").route(Method::POST, web::post().to(service)));
 }
 
 fn with_token(request: test::TestRequest, token: &str) -> test::TestRequest {

@@ -1,4 +1,4 @@
-use actix_web::web;
+use actix_web::{http::Method, web};
 use serde::Deserialize;
 
 use super::*;
@@ -45,8 +45,8 @@ async fn join(body: OptionalBody<Join>) -> String {
 
 fn routes(config: &mut web::ServiceConfig) {
     config
-        .service(Endpoint::new("/bags").post(create))
-        .service(Endpoint::new("/join").post(join));
+        .service(Endpoint::new("/bags").route(Method::POST, web::post().to(create)))
+        .service(Endpoint::new("/join").route(Method::POST, web::post().to(join)));
 }
 
 fn post(uri: &str, body: impl Into<web::Bytes>) -> test::TestRequest {

@@ -1,6 +1,6 @@
 use std::net::SocketAddr;
 
-use actix_web::web;
+use actix_web::{http::Method, web};
 
 use super::*;
 
@@ -14,9 +14,9 @@ async fn open() -> &'static str {
 
 fn routes(config: &mut web::ServiceConfig) {
     config
-        .service(Endpoint::new("/me").get(me))
-        .service(Endpoint::new("/open").get(open))
-        .service(Endpoint::new("/healthz").get(open));
+        .service(Endpoint::new("/me").route(Method::GET, web::get().to(me)))
+        .service(Endpoint::new("/open").route(Method::GET, web::get().to(open)))
+        .service(Endpoint::new("/healthz").route(Method::GET, web::get().to(open)));
 }
 
 async fn limited(change: impl FnOnce(&mut Settings)) -> TestApp {

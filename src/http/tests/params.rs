@@ -1,4 +1,7 @@
-use actix_web::web::{self, Json};
+use actix_web::{
+    http::Method,
+    web::{self, Json},
+};
 use serde::Deserialize;
 
 use super::*;
@@ -29,8 +32,8 @@ async fn list(query: Query<ListQuery>) -> Result<Json<Page<u64>>, Problem> {
 
 fn routes(config: &mut web::ServiceConfig) {
     config
-        .service(Endpoint::new("/activities/{activityId}").get(one))
-        .service(Endpoint::new("/list").get(list));
+        .service(Endpoint::new("/activities/{activityId}").route(Method::GET, web::get().to(one)))
+        .service(Endpoint::new("/list").route(Method::GET, web::get().to(list)));
 }
 
 fn get(uri: &str) -> test::TestRequest {

@@ -1,6 +1,6 @@
 use std::io;
 
-use actix_web::web;
+use actix_web::{http::Method, web};
 
 use super::*;
 
@@ -32,10 +32,14 @@ async fn current_id() -> String {
 
 fn routes(config: &mut web::ServiceConfig) {
     config
-        .service(Endpoint::new("/fails").get(fails))
-        .service(Endpoint::new("/busy").get(busy).post(busy))
-        .service(Endpoint::new("/panics").get(panics))
-        .service(Endpoint::new("/id").get(current_id))
+        .service(Endpoint::new("/fails").route(Method::GET, web::get().to(fails)))
+        .service(
+            Endpoint::new("/busy")
+                .route(Method::GET, web::get().to(busy))
+                .route(Method::POST, web::post().to(busy)),
+        )
+        .service(Endpoint::new("/panics").route(Method::GET, web::get().to(panics)))
+        .service(Endpoint::new("/id").route(Method::GET, web::get().to(current_id)))
         .service(web::resource("/bare").route(web::get().to(current_id)));
 }
 

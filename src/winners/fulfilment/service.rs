@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use sea_orm::TransactionTrait;
 use serde::Serialize;
 use serde_json::json;
+use utoipa::ToSchema;
 
 use super::{
     super::{WinStatus, WinnerService, changes},
@@ -29,7 +30,7 @@ pub(super) struct NewReport {
 }
 
 /// Where a prize is after a report.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Fulfilled {
     pub(super) win_record_id: WinRecordId,

@@ -1,13 +1,14 @@
 //! The states of a fulfilment and which of them may follow which.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Where a prize is on its way to its winner.
 ///
 /// Pending ──▶ Claimed ──▶ Delivered
 ///    │  └─────────│────────────▲
 ///    └─────▶ Expired ◀─ from Pending or Claimed; Delivered and Expired are final
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum FulfilmentState {
     /// Nothing has been reported; not reported itself.
@@ -48,10 +49,11 @@ impl FulfilmentState {
 }
 
 /// A state, and the reporting system's own word for it, such as an order number.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Fulfilment {
     pub state: FulfilmentState,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub reference: Option<String>,
 }
 

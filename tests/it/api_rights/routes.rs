@@ -1,19 +1,15 @@
 //! Every route against every caller.
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::collections::BTreeSet;
 
 use reqwest::{Method, header::AUTHORIZATION};
 use serde_json::{Value, json};
 
 use super::{
     callers::{Caller, Issuer, ROOM, faulty_headers},
-    table::{ROUTES, Route},
+    table::{ROUTES, Route, Who},
 };
-use crate::harness::{Answer, Api, BagSpec, TempFile, World};
+use crate::harness::{Answer, Api, BagSpec, DOCUMENT, TempFile, World};
 
 const LONG_AGO: &str = "2026-01-31T20:00:00Z";
 
@@ -37,7 +33,8 @@ impl Route {
             .replace("{prizeId}", &places.prize)
             .replace("{userId}", "77")
             .replace("{winRecordId}", "7")
-            .replace("{roomId}", &places.room.to_string());
+            .replace("{roomId}", &places.room.to_string())
+            .replace("{file}", "index.css");
         let method = Method::from_bytes(self.method.as_bytes()).expect("a method");
         let mut request = api.http.request(method, format!("{}{path}", api.url));
         if let Some(authorization) = authorization {
@@ -174,14 +171,18 @@ async fn check_other_room(api: &Api, issuer: &Issuer, draft: &str) {
 }
 
 #[test]
-fn the_table_of_rights_has_every_route_that_is_served() {
-    let served = served_routes(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+fn the_table_of_rights_has_every_route_of_the_document() {
+    let described: BTreeSet<String> = DOCUMENT
+        .operations()
+        .into_iter()
+        .map(|(method, path, _)| format!("{method} {path}"))
+        .collect();
 
     let in_table: BTreeSet<String> = ROUTES
         .iter()
         .map(|route| format!("{} {}", route.method, route.path))
         .collect();
-    assert_eq!(in_table, served);
+    assert_eq!(in_table, described);
     assert_eq!(
         in_table.len(),
         ROUTES.len(),
@@ -189,37 +190,26 @@ fn the_table_of_rights_has_every_route_that_is_served() {
     );
 }
 
-/// "GET /path" of every endpoint that the sources register.
-fn served_routes(src: &Path) -> BTreeSet<String> {
-    let mut routes = BTreeSet::new();
-    for file in rust_files(src) {
-        let is_test = file.components().any(|part| part.as_os_str() == "tests");
-        let text = fs::read_to_string(&file).expect("a source file");
-        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-        for endpoint in code.split("Endpoint::new(\"").skip(1) {
-            let (path, rest) = endpoint.split_once('"').expect("the end of the path");
-            // Up to the end of the chain.
-            let end = rest.find(".service(").unwrap_or(rest.len());
-            let end = rest.find(';').map_or(end, |semicolon| end.min(semicolon));
-            for method in ["get", "post", "put", "patch", "delete"] {
-                if !is_test && rest[..end].contains(&format!(".{method}(")) {
-                    routes.insert(format!("{} {path}", method.to_uppercase()));
-                }
-            }
-        }
+#[test]
+fn the_document_says_of_each_route_who_may_call_it() {
+    for (method, path, operation) in DOCUMENT.operations() {
+        let mut routes = ROUTES.iter();
+        let route = routes
+            .find(|route| route.method == method && route.path == path)
+            .expect("a route");
+        let callers = match route.who {
+            Who::Anyone => "anybody; no token is needed",
+            Who::Viewer => "anybody with a token",
+            Who::AnyHost | Who::RoomHost => "`host` of the room, and `operator`",
+            Who::Operator => "`operator`",
+            Who::Service => "`service`",
+        };
+        let description = operation["description"].as_str().expect("text");
+        assert!(
+            description.ends_with(&format!("**Who:** {callers}.")),
+            "{method} {path}: {description}"
+        );
+        let is_open = operation["security"] == json!([{}]);
+        assert_eq!(is_open, route.who == Who::Anyone, "{method} {path}");
     }
-    routes
-}
-
-fn rust_files(folder: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder).expect("a folder of sources") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            files.extend(rust_files(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push(path);
-        }
-    }
-    files
 }

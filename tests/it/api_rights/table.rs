@@ -62,6 +62,9 @@ pub(super) const ROUTES: &[Route] = &[
     route("GET", "/healthz", Who::Anyone, &[200]),
     route("GET", "/readyz", Who::Anyone, &[200]),
     route("GET", "/metrics", Who::Anyone, &[200]),
+    route("GET", "/openapi.json", Who::Anyone, &[200]),
+    route("GET", "/docs", Who::Anyone, &[200]),
+    route("GET", "/docs/{file}", Who::Anyone, &[200]),
     route("GET", "/v1/rooms/{roomId}/activities", Who::Viewer, &[200]),
     route("GET", "/v1/activities/{activityId}", Who::Viewer, &[200]),
     route(

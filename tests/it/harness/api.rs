@@ -11,6 +11,8 @@ use reqwest::{Method, RequestBuilder, StatusCode, header::HeaderMap};
 use secrecy::ExposeSecret;
 use serde_json::Value;
 
+use super::document::{DOCUMENT, Exchange};
+
 /// A caller of one process's API. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Api {
@@ -155,6 +157,7 @@ impl Api {
         let request = request.expect("a request");
         let call = format!("{} {}", request.method(), request.url());
         let broken = |error: reqwest::Error| format!("{call}: {error:?}");
+        let sent = request.try_clone();
         let response = client.execute(request).await.map_err(broken);
         let response = response.unwrap_or_else(|error| panic!("{error}"));
         let (status, headers) = (response.status(), response.headers().clone());
@@ -166,6 +169,20 @@ impl Api {
             body: serde_json::from_slice(&bytes).unwrap_or(Value::Null),
         };
         answer.assert_well_formed(&call);
+        // A body that is sent piece by piece cannot be looked at again.
+        if let Some(sent) = sent {
+            let (status, headers) = (answer.status, &answer.headers);
+            let body = &bytes;
+            DOCUMENT.check(
+                &call,
+                &sent,
+                &Exchange {
+                    status,
+                    headers,
+                    body,
+                },
+            );
+        }
         answer
     }
 }

@@ -1,0 +1,264 @@
+//! Holds what the service takes and answers to its OpenAPI document.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, LazyLock},
+};
+
+use jsonschema::{Draft, Validator};
+use parking_lot::Mutex;
+use reqwest::{Method, Request, StatusCode, header::HeaderMap};
+use serde_json::{Map, Value, json};
+
+/// The document of the service, as the library makes it.
+pub(crate) static DOCUMENT: LazyLock<Document> = LazyLock::new(|| {
+    let text = luckybag::app::openapi_json().expect("a document");
+    Document::new(serde_json::from_slice(text.as_bytes()).expect("JSON"))
+});
+
+const PROBLEM: &str = "application/problem+json";
+
+/// An OpenAPI document, and the schemas of it that were needed so far.
+pub(crate) struct Document {
+    pub(crate) json: Value,
+    /// The same schemas, in which no answer has more than is described.
+    closed: Value,
+    validators: Mutex<HashMap<String, Arc<Validator>>>,
+}
+
+/// What the service answered to a request.
+pub(crate) struct Exchange<'a> {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) body: &'a [u8],
+}
+
+impl Document {
+    fn new(json: Value) -> Self {
+        let mut closed = json["components"].clone();
+        for schema in closed["schemas"]
+            .as_object_mut()
+            .expect("schemas")
+            .values_mut()
+        {
+            close(schema);
+        }
+        // Requests may have any offset and precision, answers have one.
+        closed["schemas"]["Timestamp"]["pattern"] =
+            json!(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$");
+        Self {
+            json,
+            closed,
+            validators: Mutex::default(),
+        }
+    }
+
+    /// Every operation as method, path and description.
+    pub(crate) fn operations(&self) -> Vec<(String, &str, &Value)> {
+        let mut all = Vec::new();
+        for (path, item) in object(&self.json["paths"]) {
+            for (method, operation) in object(item) {
+                all.push((method.to_uppercase(), path.as_str(), operation));
+            }
+        }
+        all
+    }
+
+    /// What a reference leads to, or the value itself.
+    pub(crate) fn resolve<'a>(&'a self, value: &'a Value) -> &'a Value {
+        let Some(place) = value["$ref"].as_str() else {
+            return value;
+        };
+        let pointer = place.strip_prefix('#').expect("a place in the document");
+        self.json.pointer(pointer).expect("what is referred to")
+    }
+
+    /// Panics when the document does not describe the exchange.
+    pub(crate) fn check(&self, call: &str, request: &Request, exchange: &Exchange<'_>) {
+        let method = if request.method() == Method::HEAD {
+            "get".to_owned()
+        } else {
+            request.method().as_str().to_lowercase()
+        };
+        let status = exchange.status.as_u16();
+        let Some(template) = self.template(request.url().path()) else {
+            return self.check_outside(call, exchange, &[404, 429, 400]);
+        };
+        let operation = &self.json["paths"][template][&method];
+        if operation.is_null() {
+            return self.check_outside(call, exchange, &[405, 429]);
+        }
+        let place = format!("{method} {template}");
+        let answer = &operation["responses"][status.to_string()];
+        assert!(!answer.is_null(), "{call}: {status} is not in the document");
+        let answer = self.resolve(answer);
+        check_headers(call, answer, exchange.headers);
+        if request.method() != Method::HEAD {
+            self.check_body(call, &format!("{place} {status}"), answer, exchange);
+        }
+        if exchange.status.is_success() {
+            check_query(call, operation, request);
+            self.check_request_body(call, &place, operation, request);
+        }
+    }
+
+    /// The path in the document that is meant: the one with the fewest parameters.
+    fn template(&self, path: &str) -> Option<&str> {
+        let parts: Vec<&str> = path.split('/').collect();
+        let fits = |template: &&String| {
+            let wanted: Vec<&str> = template.split('/').collect();
+            wanted.len() == parts.len()
+                && wanted.iter().zip(&parts).all(|(wanted, part)| {
+                    wanted == part || (wanted.starts_with('{') && !part.is_empty())
+                })
+        };
+        let templates = object(&self.json["paths"]).keys().filter(fits);
+        templates
+            .min_by_key(|template| template.matches('{').count())
+            .map(String::as_str)
+    }
+
+    /// A problem that no operation has.
+    fn check_outside(&self, call: &str, exchange: &Exchange<'_>, statuses: &[u16]) {
+        let status = exchange.status.as_u16();
+        assert!(
+            statuses.contains(&status),
+            "{call}: {status} without an operation"
+        );
+        let problem = json!({ "$ref": "#/components/schemas/Problem" });
+        if !exchange.body.is_empty() {
+            let body = serde_json::from_slice(exchange.body).expect("a problem");
+            self.validate(call, "a problem", &problem, &body, Bodies::Answers);
+            let code = body["code"].as_str().unwrap_or_default();
+            let example = &self.json["components"]["examples"][code];
+            assert!(!example.is_null(), "{call}: {code} is not in the document");
+        }
+    }
+
+    fn check_body(&self, call: &str, place: &str, answer: &Value, exchange: &Exchange<'_>) {
+        let contents = answer["content"].as_object();
+        let Some(contents) = contents else {
+            assert!(
+                exchange.body.is_empty(),
+                "{call}: a body where none is described"
+            );
+            return;
+        };
+        let media_type = exchange.headers.get("content-type");
+        let media_type = media_type.map_or("", |value| value.to_str().expect("text"));
+        let content = contents.get(media_type).or_else(|| contents.get("*/*"));
+        let content = content.unwrap_or_else(|| panic!("{call}: {media_type} is not described"));
+        if media_type == "application/json" || media_type == PROBLEM {
+            let body = serde_json::from_slice(exchange.body).expect("JSON");
+            self.validate(call, place, &content["schema"], &body, Bodies::Answers);
+        }
+    }
+
+    /// What was taken must be what the document says is taken.
+    fn check_request_body(&self, call: &str, place: &str, operation: &Value, request: &Request) {
+        let bytes = request.body().and_then(reqwest::Body::as_bytes);
+        let bytes = bytes.unwrap_or_default();
+        if bytes.is_empty() {
+            return;
+        }
+        let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
+        assert!(!schema.is_null(), "{call}: a body that is not described");
+        let body = serde_json::from_slice(bytes).expect("JSON");
+        self.validate(
+            call,
+            &format!("{place} body"),
+            schema,
+            &body,
+            Bodies::Requests,
+        );
+    }
+
+    /// Panics unless `value` is as `schema`, which stands at `place`, says.
+    pub(crate) fn validate(
+        &self,
+        call: &str,
+        place: &str,
+        schema: &Value,
+        value: &Value,
+        bodies: Bodies,
+    ) {
+        let validator = self.validator(place, schema, bodies);
+        let faults: Vec<String> = validator
+            .iter_errors(value)
+            .map(|fault| format!("{}: {fault}", fault.instance_path()))
+            .collect();
+        assert!(
+            faults.is_empty(),
+            "{call}: not as {place} says: {faults:#?}\n{value}"
+        );
+    }
+
+    fn validator(&self, place: &str, schema: &Value, bodies: Bodies) -> Arc<Validator> {
+        let place = format!("{place} {bodies:?}");
+        if let Some(known) = self.validators.lock().get(&place) {
+            return Arc::clone(known);
+        }
+        let mut whole = schema.clone();
+        whole["components"] = match bodies {
+            Bodies::Answers => self.closed.clone(),
+            Bodies::Requests => self.json["components"].clone(),
+        };
+        let validator = jsonschema::options()
+            .with_draft(Draft::Draft202012)
+            .should_validate_formats(true)
+            .build(&whole)
+            .unwrap_or_else(|error| panic!("the schema of {place}: {error}"));
+        let validator = Arc::new(validator);
+        self.validators.lock().insert(place, Arc::clone(&validator));
+        validator
+    }
+}
+
+/// Which way a body goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Bodies {
+    /// Exactly as described.
+    Answers,
+    Requests,
+}
+
+/// Lets an object have no fields but those that are named.
+fn close(schema: &mut Value) {
+    let Value::Object(fields) = schema else {
+        return;
+    };
+    if fields.contains_key("properties") && !fields.contains_key("additionalProperties") {
+        fields.insert("additionalProperties".to_owned(), Value::Bool(false));
+    }
+}
+
+fn check_headers(call: &str, answer: &Value, headers: &HeaderMap) {
+    for name in [
+        "x-request-id",
+        "Retry-After",
+        "Location",
+        "Idempotency-Replayed",
+        "WWW-Authenticate",
+    ] {
+        let is_described = !answer["headers"][name].is_null();
+        assert!(
+            is_described || !headers.contains_key(name),
+            "{call}: the header {name} is not described"
+        );
+    }
+}
+
+fn check_query(call: &str, operation: &Value, request: &Request) {
+    for (name, _) in request.url().query_pairs() {
+        let parameters = operation["parameters"].as_array().into_iter().flatten();
+        let mut named = parameters.filter(|parameter| parameter["in"] == "query");
+        assert!(
+            named.any(|parameter| parameter["name"] == name.as_ref()),
+            "{call}: the parameter {name} is not described"
+        );
+    }
+}
+
+fn object(value: &Value) -> &Map<String, Value> {
+    value.as_object().expect("an object")
+}
