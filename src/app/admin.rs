@@ -10,8 +10,8 @@ use crate::{
 };
 
 /// How long a server may take to answer at all.
-const REACH: Duration = Duration::from_secs(10);
-const PAUSE: Duration = Duration::from_millis(100);
+pub(super) const REACH: Duration = Duration::from_secs(10);
+pub(super) const PAUSE: Duration = Duration::from_millis(100);
 
 /// Fills the pool of an activity from `MySQL`; answers how many participations there are.
 pub async fn rebuild(settings: Settings, id: ActivityId) -> Result<u64, AppError> {

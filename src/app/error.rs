@@ -49,10 +49,32 @@ pub enum AppError {
     Migrate(#[from] MigrateError),
 
     #[error(
-        "stream.partitions is {configured}, but this installation was started with {settled}; \
-         changing it means: stop joins, drain the stream, change table meta and every process"
+        "stream.partitions is {configured}, but this installation was started with {settled}; to \
+         change that, stop every process and run `luckybag partitions {configured}`"
     )]
     Partitions { configured: u16, settled: String },
+
+    #[error("cannot read or change the number of partitions in MySQL")]
+    ReadPartitions(#[source] DbErr),
+
+    #[error(
+        "this installation has no number of partitions yet: set stream.partitions and start it"
+    )]
+    NeverStarted,
+
+    #[error("the number of partitions was changed to something else meanwhile")]
+    PartitionsTaken,
+
+    #[error(
+        "queue {queue} is being consumed: stop every process first, and wait for the broker to notice"
+    )]
+    StillRunning { queue: String },
+
+    #[error(
+        "what waits in the stream could not be handled in {patience_secs} s, see the log; the number \
+         of partitions was not changed"
+    )]
+    NotDrained { patience_secs: u64 },
 
     #[error("a background task ended by itself; see the log above")]
     TaskEnded,
@@ -74,6 +96,9 @@ pub enum AppError {
 
     #[error("cannot look at the dead letters")]
     DeadLetters(#[from] BrokerError),
+
+    #[error("cannot look at the stream")]
+    Stream(#[source] BrokerError),
 
     #[error("cannot read or erase a user's data in MySQL")]
     UserData(#[source] DbErr),

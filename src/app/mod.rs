@@ -6,6 +6,7 @@ mod demo;
 mod document;
 mod error;
 mod gauges;
+mod partitions;
 mod server;
 mod services;
 mod startup;
@@ -19,6 +20,7 @@ pub use demo::demo;
 pub use document::{openapi, openapi_json};
 pub use error::AppError;
 pub use traces::open_traces;
+pub use partitions::{PartitionsChange, change_partitions};
 pub use user_data::{Erased, UserData, erase_user, export_user};
 
 use std::{
@@ -125,7 +127,7 @@ impl Grace {
     }
 }
 
-/// Waits for the dependencies, starts the workers, and then lasts for ever.
+/// Waits for the dependencies, starts the workers, and then lasts until it must not go on.
 ///
 /// Draws need no token, so only the callers wait for the keys of tokens.
 async fn run(
@@ -142,7 +144,7 @@ async fn run(
     gauges::spawn(settings, connections, services, &stages.workers);
     auth.wait_for_keys().await;
     readiness.mark_ready();
-    std::future::pending().await
+    Err(startup::partitions_changed(settings, connections).await)
 }
 
 /// The background tasks by when they stop: each stage may still need the ones below it.

@@ -6,11 +6,14 @@ use sea_orm::DbErr;
 
 use super::{connections::Connections, error::AppError};
 use crate::{
-    infra::mysql::{self, MigrateError},
+    infra::mysql::{self, MigrateError, STREAM_PARTITIONS},
     settings::Settings,
 };
 
 const PAUSE: Duration = Duration::from_millis(500);
+
+/// How often a running process looks whether the number of partitions is still its own.
+const PARTITIONS_LOOK: Duration = Duration::from_secs(5);
 
 /// Returns once every dependency has been reached and the schema is up to date.
 pub(super) async fn reach_dependencies(
@@ -67,7 +70,7 @@ async fn agree_on_partitions(
     let configured = settings.stream.partitions;
     let wanted = configured.to_string();
     let settled: String = until::<_, DbErr>("MySQL", async || {
-        mysql::settle_fact(&connections.db, "stream_partitions", &wanted).await
+        mysql::settle_fact(&connections.db, STREAM_PARTITIONS, &wanted).await
     })
     .await;
     if settled == wanted {
@@ -77,6 +80,24 @@ async fn agree_on_partitions(
             configured,
             settled,
         })
+    }
+}
+
+/// Resolves when the number of partitions was changed while this process ran: what it would send
+/// from then on could go where nobody looks for it, so it must end.
+pub(super) async fn partitions_changed(settings: &Settings, connections: &Connections) -> AppError {
+    let configured = settings.stream.partitions;
+    loop {
+        tokio::time::sleep(PARTITIONS_LOOK).await;
+        // A database that does not answer now is asked again.
+        if let Ok(Some(settled)) = mysql::find_fact(&connections.db, STREAM_PARTITIONS).await
+            && settled != configured.to_string()
+        {
+            return AppError::Partitions {
+                configured,
+                settled,
+            };
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The command line: others script against it.
 
 mod dead;
+mod partitions;
 mod report;
 mod token;
 mod user;
@@ -22,6 +23,7 @@ use luckybag::{
 };
 
 use dead::DeadCommand;
+use partitions::PartitionsArgs;
 pub(crate) use report::report;
 pub(crate) use token::TokenArgs;
 use user::UserCommand;
@@ -53,6 +55,8 @@ enum Command {
     /// Look at what could not be handled, or send it again.
     #[command(subcommand)]
     Dead(DeadCommand),
+    /// Change the number of partitions of the stream, while no process runs.
+    Partitions(PartitionsArgs),
     /// Show or erase what is stored about one user.
     #[command(subcommand)]
     User(UserCommand),
@@ -152,6 +156,10 @@ impl Cli {
                 Ok(print(&done)?)
             }
             Command::Dead(command) => Ok(print(&command.run(settings).await?)?),
+            Command::Partitions(args) => {
+                telemetry::init(&settings.log)?;
+                Ok(print(&args.run(settings).await?)?)
+            }
             Command::User(command) => Ok(print(&command.run(settings).await?)?),
             Command::Demo(args) => {
                 telemetry::init(&settings.log, None)?;

@@ -67,6 +67,7 @@ fn help_lists_every_command_and_an_unknown_one_is_refused() {
         "check-config",
         "rebuild",
         "dead",
+        "partitions",
         "user",
         "verify",
         "demo",

@@ -20,6 +20,8 @@ mod draw_crashes;
 #[cfg(test)]
 mod draws;
 #[cfg(test)]
+mod event_samples;
+#[cfg(test)]
 mod filters;
 #[cfg(test)]
 mod fulfilment;
@@ -48,6 +50,8 @@ mod outages;
 #[cfg(test)]
 mod own_redis;
 #[cfg(test)]
+mod partitions;
+#[cfg(test)]
 mod processes;
 #[cfg(test)]
 mod proof;
@@ -57,6 +61,8 @@ mod proxy;
 mod redraws;
 #[cfg(test)]
 mod repairs;
+#[cfg(test)]
+mod restore;
 #[cfg(test)]
 mod results;
 #[cfg(test)]
@@ -75,6 +81,8 @@ mod telemetry;
 mod tokens;
 #[cfg(test)]
 mod tour;
+#[cfg(test)]
+mod upgrades;
 #[cfg(test)]
 mod user_data;
 #[cfg(test)]

@@ -2,7 +2,10 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use lapin::options::QueueDeclareOptions;
+use lapin::{
+    Channel,
+    options::{QueueDeclareOptions, QueueDeleteOptions},
+};
 use parking_lot::RwLock;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -10,13 +13,22 @@ use tokio_util::sync::CancellationToken;
 use super::{
     connection::{self, ANSWER_LIMIT, Backoff, WATCH_PERIOD, within},
     error::{BrokerError, PublishError},
-    message::{Envelope, Outgoing},
+    message::{Envelope, Outgoing, short},
     publisher::{self, Line},
     topology::{Queue, Topology},
 };
 
 /// Most messages that are under way unconfirmed for one caller; more buys nothing.
 const MAX_UNCONFIRMED: usize = 500;
+
+/// What the broker says of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueState {
+    /// Messages that no consumer has.
+    pub ready: u32,
+    /// Whoever is subscribed, served or not.
+    pub consumers: u32,
+}
 
 /// Where the broker is and how it is used.
 #[derive(Clone)]
@@ -237,20 +249,41 @@ impl Broker {
 
     /// How many messages are ready in a queue; those in the hands of a consumer do not count.
     pub async fn queue_depth(&self, queue: Queue) -> Result<u32, BrokerError> {
-        let line = self.line().ok_or(BrokerError::NotConnected)?;
-        let channel = connection::open_channel(line.connection()).await?;
-        let name = super::message::short(&self.topology().queue_name(queue));
+        self.look_at(queue).await.map(|state| state.ready)
+    }
+
+    /// What the broker says of a queue.
+    pub async fn look_at(&self, queue: Queue) -> Result<QueueState, BrokerError> {
+        let channel = self.open_channel().await?;
+        let name = short(&self.topology().queue_name(queue));
         let options = QueueDeclareOptions::durable().passive();
         let look = channel.queue_declare(name, options, lapin::types::FieldTable::default());
         let found = within(ANSWER_LIMIT, "look at a queue", look).await?;
-        drop(
-            within(
-                ANSWER_LIMIT,
-                "close a channel",
-                channel.close(200, "OK".into()),
-            )
-            .await,
-        );
-        Ok(found.message_count())
+        close_channel(&channel).await;
+        Ok(QueueState {
+            ready: found.message_count(),
+            consumers: found.consumer_count(),
+        })
     }
+
+    /// Removes a queue with what is in it.
+    pub async fn delete_queue(&self, queue: Queue) -> Result<(), BrokerError> {
+        let channel = self.open_channel().await?;
+        let name = short(&self.topology().queue_name(queue));
+        let delete = channel.queue_delete(name, QueueDeleteOptions::default());
+        within(ANSWER_LIMIT, "delete a queue", delete).await?;
+        close_channel(&channel).await;
+        Ok(())
+    }
+
+    async fn open_channel(&self) -> Result<Channel, BrokerError> {
+        let line = self.line().ok_or(BrokerError::NotConnected)?;
+        connection::open_channel(line.connection()).await
+    }
+}
+
+/// Closes a channel that has done its work; one that is broken already is none the worse for it.
+async fn close_channel(channel: &Channel) {
+    let close = channel.close(200, "OK".into());
+    drop(within(ANSWER_LIMIT, "close a channel", close).await);
 }

@@ -137,10 +137,14 @@ impl Broker {
 
     /// The queue of ours that a dead letter came from and may go back to.
     fn origin_of(&self, message: &BasicGetMessage) -> Option<String> {
+        let topology = self.topology();
         let origin = DeadLetter::of(message).origin?;
-        match self.topology().queue_named(&origin)? {
+        let queue = topology
+            .partition_named(&origin)
+            .or_else(|| topology.queue_named(&origin))?;
+        match queue {
             Queue::Stream(_) | Queue::Presence | Queue::Tasks | Queue::Draw | Queue::Delay(_) => {
-                Some(origin)
+                Some(topology.queue_name(queue))
             }
             Queue::Dead | Queue::Unrouted => None,
         }

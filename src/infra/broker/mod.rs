@@ -10,7 +10,7 @@ mod message;
 mod publisher;
 mod topology;
 
-pub use client::{Broker, BrokerOptions};
+pub use client::{Broker, BrokerOptions, QueueState};
 pub use consumer::{Handler, OrderedHandler};
 pub use dead_letters::DeadLetter;
 pub use error::{BrokerError, PublishError};

@@ -199,6 +199,14 @@ impl Topology {
             .find(|queue| self.queue_name(*queue) == name)
     }
 
+    /// The partition of ours that stands for one by this name; for one that is no more another one
+    /// does, as good as any for a message that comes out of order anyway.
+    pub(super) fn partition_named(&self, name: &str) -> Option<Queue> {
+        let prefix = self.versioned("stream.");
+        let partition: u16 = name.strip_prefix(&prefix)?.parse().ok()?;
+        Some(Queue::Stream(partition % self.partitions))
+    }
+
     pub(super) fn exchanges(&self) -> Vec<ExchangeSpec> {
         let exchange = |name: String, kind: ExchangeKind| ExchangeSpec {
             name,

@@ -1,9 +1,17 @@
 //! Brings the schema up to date; two replicas may try at the same time.
 
-use sea_orm::DatabaseConnection;
-use sqlx::{Connection, migrate::Migrator};
+use std::sync::LazyLock;
 
-static MIGRATIONS: Migrator = sqlx::migrate!();
+use sea_orm::DatabaseConnection;
+use sqlx::{Connection, MySqlConnection, migrate::Migrator};
+
+/// Migrations of newer versions are left alone: while an upgrade is under way, or after it was taken
+/// back, processes of an older version have to start too.
+static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
+    let mut migrations = sqlx::migrate!();
+    migrations.set_ignore_missing(true);
+    migrations
+});
 
 /// How long a replica waits for another one that is migrating.
 const LOCK_WAIT_SECS: u32 = 60;
@@ -21,7 +29,8 @@ pub enum MigrateError {
     Failed(#[from] sqlx::migrate::MigrateError),
 }
 
-/// Runs what is missing of `migrations/`; a second run changes nothing.
+/// Runs what is missing of `migrations/`; a second run changes nothing. A schema that is newer than
+/// this program is used as it is: migrations only add.
 ///
 /// sqlx takes no effective lock on `MariaDB` (it asks for an endless `GET_LOCK`, which is refused),
 /// so the lock is taken here, on the connection that migrates.
@@ -42,7 +51,27 @@ pub async fn migrate(db: &DatabaseConnection) -> Result<(), MigrateError> {
         return Err(MigrateError::Locked);
     }
     let outcome = MIGRATIONS.run_direct(None, &mut connection, false).await;
+    warn_of_newer(&mut connection).await;
     // Closing the connection gives the lock back, whatever the outcome.
     connection.close().await.map_err(MigrateError::Connection)?;
     Ok(outcome?)
+}
+
+/// Says so when a newer version has been here.
+async fn warn_of_newer(connection: &mut MySqlConnection) {
+    let known: Option<i64> = MIGRATIONS.iter().map(|migration| migration.version).max();
+    let newest: Result<Option<i64>, sqlx::Error> =
+        sqlx::query_scalar("SELECT MAX(version) FROM _sqlx_migrations")
+            .fetch_one(connection)
+            .await;
+    // Only said: whether it can be read decides nothing.
+    if let Ok(newest) = newest
+        && newest > known
+    {
+        tracing::warn!(
+            schema.newest = newest,
+            schema.known = known,
+            "the schema is newer than this version of the program"
+        );
+    }
 }

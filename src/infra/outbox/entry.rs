@@ -86,6 +86,9 @@ impl Entry {
         known.unwrap_or("other")
     }
 
+    /// All kinds; rows of another one are left to processes of a newer version.
+    pub(super) const KINDS: [&str; 2] = ["publish", "project"];
+
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Self::Publish(_) | Self::Draw(_) => "publish",

@@ -75,7 +75,7 @@ pub struct Event {
     /// The same for every repeat of this event.
     pub id: String,
     pub kind: EventKind,
-    /// Grows when `data` changes in a way that an old consumer would stumble over.
+    /// Grows with every change of the fields of `data`, which docs/events.md and its samples list.
     pub schema_version: u32,
     pub at: Timestamp,
     pub data: Value,

@@ -48,18 +48,20 @@ async fn insert_batch(conn: &impl ConnectionTrait, entries: &[Entry]) -> Result<
     conn.execute_raw(sql(text, values)).await.map(|_| ())
 }
 
-/// Locks the oldest due rows that nobody else is looking at.
+/// Locks the oldest due rows, of the kinds that are known here, that nobody else is looking at.
 pub(super) async fn list_due_for_update(
     conn: &impl ConnectionTrait,
     limit: u32,
 ) -> Result<Vec<ClaimedRow>, DbErr> {
-    ClaimedRow::find_by_statement(sql(
-        "SELECT id, kind, body, attempts FROM outbox WHERE not_before <= NOW(3) \
+    let text = format!(
+        "SELECT id, kind, body, attempts FROM outbox WHERE not_before <= NOW(3) AND kind IN {} \
          ORDER BY not_before LIMIT ? FOR UPDATE SKIP LOCKED",
-        [limit.into()],
-    ))
-    .all(conn)
-    .await
+        placeholders(1, Entry::KINDS.len())
+    );
+    let kinds = Entry::KINDS.into_iter().map(Into::into);
+    ClaimedRow::find_by_statement(sql(text, kinds.chain([limit.into()])))
+        .all(conn)
+        .await
 }
 
 /// Moves rows into the future: a claim, or the pause after a failure.

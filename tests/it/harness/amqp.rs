@@ -118,13 +118,18 @@ pub(crate) struct Events {
 impl Events {
     /// The next event's envelope; panics when none comes for long.
     pub(crate) async fn next(&mut self) -> Value {
+        serde_json::from_slice(&self.next_delivery().await.data).expect("a JSON event")
+    }
+
+    /// The next event with its properties; panics when none comes for long.
+    pub(crate) async fn next_delivery(&mut self) -> lapin::message::Delivery {
         let waiting =
             tokio::time::timeout(std::time::Duration::from_secs(30), self.consumer.next());
         let delivery = waiting
             .await
             .expect("an event in time")
             .expect("a live connection");
-        serde_json::from_slice(&delivery.expect("a delivery").data).expect("a JSON event")
+        delivery.expect("a delivery")
     }
 
     /// Everything that has arrived, up to the first pause of half a second.

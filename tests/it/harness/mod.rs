@@ -24,7 +24,7 @@ mod truth;
 mod world;
 
 pub(crate) use amqp::{Amqp, Events};
-pub(crate) use api::{Answer, Api};
+pub(crate) use api::{Answer, Api, HOST};
 pub(crate) use bag::{Bag, BagSpec};
 pub(crate) use command::{Finished, finish, luckybag};
 pub(crate) use document::{Bodies, DOCUMENT};

@@ -1,6 +1,7 @@
 //! A running `luckybag serve`, with real signals.
 
 use std::{
+    ffi::OsStr,
     fs::File,
     io::{BufRead, BufReader},
     path::PathBuf,
@@ -20,10 +21,14 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    pub(super) fn spawn(variables: Vec<(String, String)>, changes: &[(&str, &str)]) -> Self {
+    pub(super) fn spawn(
+        program: impl AsRef<OsStr>,
+        variables: Vec<(String, String)>,
+        changes: &[(&str, &str)],
+    ) -> Self {
         let log = std::env::temp_dir().join(format!("luckybag-{:016x}.log", rand::random::<u64>()));
         let file = File::create(&log).expect("a log file");
-        let child = Command::new(env!("CARGO_BIN_EXE_luckybag"))
+        let child = Command::new(program)
             .arg("serve")
             .env_clear()
             .envs(variables)

@@ -35,10 +35,15 @@ impl Amqp {
 
     /// Puts a body into a queue as it is, without id, type or any other property.
     pub(crate) async fn put(&self, queue: &str, body: &[u8]) {
+        self.send("", queue, body).await;
+    }
+
+    /// The same by an exchange.
+    pub(crate) async fn send(&self, exchange: &str, routing_key: &str, body: &[u8]) {
         self.channel()
             .basic_publish(
-                "".into(),
-                queue.into(),
+                exchange.into(),
+                routing_key.into(),
                 BasicPublishOptions::default(),
                 body,
                 BasicProperties::default(),

@@ -155,7 +155,20 @@ impl World {
 
     /// A process of ours that has just been started.
     pub(crate) fn spawn(&self, changes: &[(&str, &str)]) -> Process {
-        Process::spawn(self.variables(), changes)
+        Process::spawn(env!("CARGO_BIN_EXE_luckybag"), self.variables(), changes)
+    }
+
+    /// A process of an older version that has just been started: of the program that the variable
+    /// `LUCKYBAG_OLDER` names, without it of this very version.
+    pub(crate) fn spawn_older(&self, changes: &[(&str, &str)]) -> Process {
+        let older = std::env::var("LUCKYBAG_OLDER");
+        let program = older.unwrap_or_else(|_| env!("CARGO_BIN_EXE_luckybag").to_owned());
+        Process::spawn(program, self.variables(), changes)
+    }
+
+    /// Connects to the database anew, after it was removed and made again.
+    pub(crate) fn reconnect(&mut self) {
+        self.db = connect(&self.mysql_url);
     }
 
     /// A caller of a process's API.
@@ -185,11 +198,16 @@ impl World {
 
     /// A publisher of this world, for messages that no process of ours would send.
     pub(crate) async fn broker(&self) -> (Broker, CancellationToken) {
+        self.broker_of(self.settings().stream.partitions).await
+    }
+
+    /// The same where the stream has another number of partitions.
+    pub(crate) async fn broker_of(&self, partitions: u16) -> (Broker, CancellationToken) {
         let settings = self.settings();
         let broker = Broker::new(BrokerOptions {
             url: settings.rabbitmq.url.expose_secret().to_owned(),
             namespace: settings.namespace,
-            partitions: settings.stream.partitions,
+            partitions,
             confirm_timeout: Duration::from_secs(5),
         });
         let stop = CancellationToken::new();

@@ -45,7 +45,7 @@ fn users_of(bag: &Bag, count: u64) -> Vec<u64> {
 
 impl Api {
     /// The body as it was sent: this test's reader of JSON may lose the last bit of a number.
-    async fn text(&self, token: &str, path: &str) -> String {
+    pub(crate) async fn text(&self, token: &str, path: &str) -> String {
         let answer = self
             .http
             .get(format!("{}{path}", self.url))
