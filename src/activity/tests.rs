@@ -80,7 +80,7 @@ fn faulty_fields(form: Value) -> Vec<String> {
     fields.map(|fault| fault.field.clone()).collect()
 }
 
-fn an_activity() -> Activity {
+pub(super) fn an_activity() -> Activity {
     Activity {
         id: ActivityId(7),
         room_id: RoomId(8001),

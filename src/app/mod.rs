@@ -4,6 +4,7 @@ mod admin;
 mod connections;
 mod demo;
 mod error;
+mod open_files;
 mod server;
 mod services;
 mod startup;
@@ -44,6 +45,7 @@ use crate::{
 /// more, connections close; health and metrics on an address of their own are served to the end.
 pub async fn serve(settings: Settings) -> Result<(), AppError> {
     let signals = Signals::listen()?;
+    open_files::allow_for(&settings);
     let metrics = MetricsPage::install()?;
     let auth = Arc::new(Auth::new(&settings.auth, Arc::new(SystemClock))?);
     let connections = Connections::open(&settings)?;
@@ -75,6 +77,7 @@ pub async fn serve(settings: Settings) -> Result<(), AppError> {
 
     tracing::info!("stopping");
     readiness.mark_stopping();
+    services.end_streams();
     let grace = Grace::of(settings.server.shutdown_grace_secs.duration());
     // A client that never ends its request must not take the time of the joins in hand.
     let in_time = api.stop(grace.left() / 2).await & stages.stop(grace, ops).await;

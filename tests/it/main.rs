@@ -40,6 +40,8 @@ mod life_cycle;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
+mod live;
+#[cfg(test)]
 mod odds;
 #[cfg(test)]
 mod outages;

@@ -11,6 +11,7 @@ pub use activities::{actor, in_own_room};
 use actix_web::web::ServiceConfig;
 use futures_util::future::BoxFuture;
 
+use super::live;
 use crate::{http::Endpoint, kernel::ActivityId};
 
 /// Knows how many take part in an activity; the application's data holds one.
@@ -19,7 +20,8 @@ pub trait CountParticipants: Send + Sync {
     fn count_participants(&self, id: ActivityId) -> BoxFuture<'_, Option<u64>>;
 }
 
-/// Needs `Data<ActivityService>` and `Data<dyn CountParticipants>` in the application.
+/// Needs `Data<ActivityService>`, `Data<dyn CountParticipants>` and `Data<LiveService>` in the
+/// application.
 pub fn routes(config: &mut ServiceConfig) {
     config
         .service(Endpoint::new("/v1/rooms/{roomId}/activities").get(activities::of_room))
@@ -34,6 +36,7 @@ pub fn routes(config: &mut ServiceConfig) {
                 .patch(activities::update),
         )
         .service(Endpoint::new("/v1/activities/{activityId}/audit").get(activities::audit))
+        .service(Endpoint::new("/v1/activities/{activityId}/events").get(live::events))
         .service(Endpoint::new("/v1/activities/{activityId}/submit").post(moves::submit))
         .service(Endpoint::new("/v1/activities/{activityId}/approve").post(moves::approve))
         .service(Endpoint::new("/v1/activities/{activityId}/reject").post(moves::reject))
