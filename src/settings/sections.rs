@@ -57,6 +57,7 @@ pub struct ServerSettings {
     pub client_header_timeout_ms: Millis,
     pub client_body_timeout_ms: Millis,
     pub keep_alive_secs: Secs,
+    pub send_timeout_secs: Secs,
     /// Whose `X-Forwarded-For` is believed.
     #[serde(with = "parse::comma_list")]
     pub trusted_proxies: Vec<ProxyRange>,

@@ -42,6 +42,8 @@ mod limits;
 #[cfg(test)]
 mod live;
 #[cfg(test)]
+mod odd_input;
+#[cfg(test)]
 mod odds;
 #[cfg(test)]
 mod outages;

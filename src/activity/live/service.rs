@@ -92,19 +92,19 @@ impl LiveService {
         if !detail.is_public() {
             return Err(ActivityError::NotFound(id));
         }
-        let mut watched = self.shared.watched.lock();
-        if let Some(sender) = watched.get(&id) {
+        let mut held = self.shared.watched.lock();
+        if let Some(sender) = held.get(&id) {
             return Ok(sender.subscribe());
         }
         let now = self.shared.activities.now_estimate();
         let linger = self.shared.settings.linger_secs.duration();
         let first = Moment::first(detail, now, linger);
         let (sender, moments) = watch::channel(Arc::new(first));
-        watched.insert(id, sender.clone());
-        let watcher = Watcher::new(Arc::clone(&self.shared), id, sender);
+        held.insert(id, sender.clone());
+        let watching = Watcher::new(Arc::clone(&self.shared), id, sender).run();
         // On the runtime of the process: that of the request's own thread may be busy, or end.
         let _runtime = self.shared.runtime.enter();
-        drop(self.shared.supervisor.spawn_once(watcher.run()));
+        drop(self.shared.supervisor.spawn_once(watching));
         Ok(moments)
     }
 }

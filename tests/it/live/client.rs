@@ -1,6 +1,6 @@
 //! A client of a stream of events, which reads it as a browser would.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use reqwest::{Response, StatusCode};
 use serde_json::Value;
@@ -10,13 +10,12 @@ use crate::harness::Api;
 /// Long enough for a busy machine; whoever hears nothing for so long hears nothing.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// One event, and when it was read.
+/// One event.
 #[derive(Clone, Debug)]
 pub(super) struct Event {
     pub(super) name: String,
     pub(super) id: String,
     pub(super) data: Value,
-    pub(super) at: Instant,
 }
 
 /// One open stream.
@@ -154,7 +153,6 @@ impl Stream {
             name,
             id: self.last_id.clone(),
             data: data?,
-            at: Instant::now(),
         })
     }
 }

@@ -108,6 +108,36 @@ async fn who_does_not_read_for_a_while_hears_the_newest_and_holds_nobody_up() {
     world.end().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_takes_nothing_is_given_up_and_a_stop_does_not_wait_for_it() {
+    let world = World::new().await;
+    let process = world
+        .serve_with(&[("SERVER__SEND_TIMEOUT_SECS", "2")])
+        .await;
+    let api = world.api(&process).await;
+    let bag = api.open_bag(&BagSpec::waiting()).await;
+    let mut reader = api.listen(&bag, 7).await;
+    let silent = TcpStream::connect(authority(&api.url))
+        .await
+        .expect("connected");
+
+    // So many answers that no buffer on the way holds them, and none of them is read.
+    let questions = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n".repeat(100);
+    eventually("the connection to be closed", async || {
+        match silent.try_write(questions.as_bytes()) {
+            Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => Ok(()),
+            other => Err(other),
+        }
+    })
+    .await;
+
+    api.join_all(&bag, [101]).await;
+    let is_one = |data: &serde_json::Value| data["count"] == 1;
+    reader.next_where("participants", is_one).await;
+    process.stop().await;
+    world.end().await;
+}
+
 /// A stream that was asked for, and of which nothing has been read.
 async fn unread_stream(url: &str, token: &str, path: &str) -> TcpStream {
     let mut stream = TcpStream::connect(authority(url)).await.expect("connected");
