@@ -7,6 +7,7 @@ mod document;
 mod error;
 mod gauges;
 mod partitions;
+mod open_files;
 mod server;
 mod services;
 mod startup;
@@ -52,6 +53,7 @@ use crate::{
 /// are served to the end.
 pub async fn serve(settings: Settings, traces: Option<Traces>) -> Result<(), AppError> {
     let signals = Signals::listen()?;
+    open_files::allow_for(&settings);
     let metrics = MetricsPage::install()?;
     let auth = Arc::new(Auth::new(&settings.auth, Arc::new(SystemClock))?);
     let connections = Connections::open(&settings)?;
@@ -83,6 +85,7 @@ pub async fn serve(settings: Settings, traces: Option<Traces>) -> Result<(), App
 
     tracing::info!("stopping");
     readiness.mark_stopping();
+    services.end_streams();
     let grace = Grace::of(settings.server.shutdown_grace_secs.duration());
     // A client that never ends its request must not take the time of the joins in hand.
     let in_time = api.stop(grace.left() / 2).await & stages.stop(grace, ops).await;

@@ -12,7 +12,7 @@ pub use load::SettingsError;
 pub use proxies::ProxyRange;
 pub use sections::{
     ActivitySettings, AuthSettings, CandidateSettings, DrawSettings, JoinSettings, LimitsSettings,
-    LogFormat, LogSettings, MysqlSettings, NotificationsSettings, PresenceSettings,
+    LiveSettings, LogFormat, LogSettings, MysqlSettings, NotificationsSettings, PresenceSettings,
     RabbitmqSettings, RedisSettings, RetentionSettings, ServerSettings, Settings, StreamSettings,
     SweeperSettings, TelemetrySettings,
 };

@@ -49,6 +49,8 @@ const DEAD_LETTERED: &str = "luckybag_dead_lettered_total";
 const DB_RETRIES: &str = "luckybag_db_retries_total";
 const RECONNECTS: &str = "luckybag_reconnects_total";
 const DEPENDENCY_UP: &str = "luckybag_dependency_up";
+const LIVE_STREAMS: &str = "luckybag_live_streams";
+const LIVE_REFUSED: &str = "luckybag_live_refused_total";
 
 /// From an answer out of memory to a publish that ran into its limit.
 const REQUEST_BUCKETS: [f64; 13] = [
@@ -115,6 +117,7 @@ fn describe() {
     describe_ingress();
     describe_tokens();
     describe_draws();
+    describe_live();
     describe_base();
     state::describe();
     process().describe();
@@ -123,6 +126,14 @@ fn describe() {
 /// What the operating system knows about this process: `process_…`.
 fn process() -> metrics_process::Collector {
     metrics_process::Collector::default()
+}
+
+fn describe_live() {
+    describe_gauge!(LIVE_STREAMS, "Open streams of what happens in an activity");
+    describe_counter!(
+        LIVE_REFUSED,
+        "Streams that were not opened, by whose limit was reached: process or user"
+    );
 }
 
 fn describe_http_and_joins() {
@@ -469,6 +480,20 @@ pub fn db_retries() {
 /// Counts one connection that was lost and opened again.
 pub fn reconnected(server: &'static str) {
     counter!(RECONNECTS, "server" => server).increment(1);
+}
+
+/// Sets how many streams are open.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a process has far fewer than 2^52 streams"
+)]
+pub fn live_streams(count: usize) {
+    gauge!(LIVE_STREAMS).set(count as f64);
+}
+
+/// Counts a stream that was not opened, by the limit that was reached.
+pub fn live_refused(limit: &'static str) {
+    counter!(LIVE_REFUSED, "limit" => limit).increment(1);
 }
 
 /// A dependency answers.

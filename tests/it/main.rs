@@ -42,6 +42,10 @@ mod life_cycle;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
+mod live;
+#[cfg(test)]
+mod odd_input;
+#[cfg(test)]
 mod odds;
 #[cfg(test)]
 mod openapi;

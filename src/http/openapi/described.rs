@@ -1,6 +1,6 @@
 //! What the arguments of a handler say in the document.
 
-use actix_web::{http::StatusCode, web::Data};
+use actix_web::{HttpRequest, http::StatusCode, web::Data};
 use utoipa::{
     IntoParams, ToSchema,
     openapi::{
@@ -25,6 +25,11 @@ pub trait Described {
 }
 
 impl<T: ?Sized> Described for Data<T> {
+    fn describe(_: &mut Operation) {}
+}
+
+/// What a handler takes from it, the operation says itself.
+impl Described for HttpRequest {
     fn describe(_: &mut Operation) {}
 }
 
