@@ -9,11 +9,16 @@ use tokio::sync::Semaphore;
 use super::connections::Connections;
 use crate::{
     activity::{self, ActivityDeps, ActivityService, CountParticipants, DetailProjection},
+    admin_copy::AdminCopier,
     candidate::{
         self, CandidateDeps, CandidateService, CountProjection, DenyService, Ingress, IngressDeps,
     },
     draw::{self, DrawDeps, DrawService, ProofDeps, ProofService},
-    infra::{idempotency::Answers, outbox::Relay},
+    http::Exports,
+    infra::{
+        idempotency::Answers,
+        outbox::{CopyRelay, Relay},
+    },
     join::{self, JoinDeps, JoinService, JoinTasks},
     kernel::Supervisor,
     notifications::{NotificationDeps, NotificationSender},
@@ -30,9 +35,12 @@ pub(super) struct Services {
     pub(super) draws: DrawService,
     pub(super) notifications: NotificationSender,
     pub(super) relay: Arc<Relay>,
+    /// Only with an admin database.
+    pub(super) copies: Option<Arc<CopyRelay>>,
     pub(super) answers: Answers,
     joins: JoinService,
     winners: WinnerService,
+    exports: Exports,
     denials: DenyService,
     proofs: ProofService,
     /// Taken when the workers start.
@@ -40,11 +48,12 @@ pub(super) struct Services {
 }
 
 impl Services {
-    /// Does no I/O. Draws run under `workers`.
+    /// Does no I/O. Draws run under `workers`, long answers under `streams`.
     pub(super) fn new(
         settings: &Settings,
         connections: &Connections,
         workers: &Supervisor,
+        streams: &Supervisor,
     ) -> Self {
         let mysql_reads = Arc::new(Semaphore::new(settings.limits.mysql_concurrency.get()));
         let activities = activity_service(settings, connections, &mysql_reads);
@@ -59,6 +68,7 @@ impl Services {
             db: connections.db.clone(),
             activities: activities.clone(),
             clock: Arc::clone(&connections.clock),
+            outbox: connections.outbox.clone(),
             mysql_reads: Arc::clone(&mysql_reads),
         });
         Self {
@@ -76,6 +86,7 @@ impl Services {
                 part_size: settings.notifications.part_size,
             }),
             ingress: ingress(settings, connections),
+            copies: copies(settings, connections),
             relay: Arc::new(relay(connections, &activities, &candidates)),
             proofs: ProofService::new(ProofDeps {
                 db: connections.db.clone(),
@@ -84,6 +95,7 @@ impl Services {
             }),
             denials: DenyService::new(connections.db.clone(), mysql_reads),
             winners,
+            exports: Exports::new(streams.clone()),
             joins,
             join_tasks: Arc::new(Mutex::new(Some(join_tasks))),
             candidates,
@@ -105,10 +117,12 @@ impl Services {
             .app_data(Data::new(self.denials.clone()))
             .app_data(Data::new(self.proofs.clone()))
             .app_data(Data::new(self.answers.clone()))
+            .app_data(Data::new(self.exports.clone()))
             .configure(activity::routes)
             .configure(candidate::event_routes)
             .configure(candidate::stats_routes)
             .configure(candidate::deny_routes)
+            .configure(candidate::export_routes)
             .configure(join::routes)
             .configure(winners::routes)
             .configure(draw::routes);
@@ -198,6 +212,21 @@ fn draw_service(
         settings: settings.draw.clone(),
         mysql_reads,
     })
+}
+
+fn copies(settings: &Settings, connections: &Connections) -> Option<Arc<CopyRelay>> {
+    let admin = connections.admin.clone()?;
+    let copier = AdminCopier::new(
+        connections.db.clone(),
+        admin,
+        settings.admin_database.clone(),
+    );
+    let relay = CopyRelay::new(
+        connections.db.clone(),
+        connections.outbox.clone(),
+        Arc::new(copier),
+    );
+    Some(Arc::new(relay))
 }
 
 fn relay(

@@ -6,7 +6,9 @@
 
 mod auth;
 mod body;
+mod csv;
 mod endpoint;
+mod export;
 mod fields;
 mod form;
 mod health;
@@ -25,7 +27,9 @@ mod type_faults;
 
 pub use auth::{Auth, AuthError, NewToken, issue_token};
 pub use body::{BatchBody, Body, BodyLimits, NoFields, OptionalBody};
+pub use csv::{Cell, CsvPages};
 pub use endpoint::Endpoint;
+pub use export::{CsvFile, ExportError, ExportPlace, ExportRequest, Exports, Pages};
 pub use fields::{FieldErrors, FieldFault};
 pub use form::{Field, Item, Items, UnknownFields};
 pub use health::{Dependency, HealthKit, Probe, Readiness};

@@ -11,10 +11,10 @@ mod validate;
 pub use load::SettingsError;
 pub use proxies::ProxyRange;
 pub use sections::{
-    ActivitySettings, AuthSettings, CandidateSettings, DrawSettings, JoinSettings, LimitsSettings,
-    LogFormat, LogSettings, MysqlSettings, NotificationsSettings, PresenceSettings,
-    RabbitmqSettings, RedisSettings, RetentionSettings, ServerSettings, Settings, StreamSettings,
-    SweeperSettings,
+    ActivitySettings, AdminDatabaseSettings, AuthSettings, CandidateSettings, DrawSettings,
+    JoinSettings, LimitsSettings, LogFormat, LogSettings, MysqlSettings, NotificationsSettings,
+    PresenceSettings, RabbitmqSettings, RedisSettings, RetentionSettings, ServerSettings, Settings,
+    StreamSettings, SweeperSettings,
 };
 pub use units::{Millis, Secs};
 

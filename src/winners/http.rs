@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use actix_web::web::{Data, Json, ServiceConfig};
 use serde::{Deserialize, Serialize};
 
-use super::{Fulfilment, UserResult, WinRecord, WinnerService, fulfilment, result::WonPrize};
+use super::{
+    Fulfilment, UserResult, WinRecord, WinnerService, export, fulfilment, result::WonPrize,
+};
 use crate::{
     activity::ActivityDetail,
     http::{Cursor, Endpoint, Page, PageLimit, PageRequest, PathId, Problem, Query, Viewer},
@@ -17,6 +19,7 @@ pub fn routes(config: &mut ServiceConfig) {
     config
         .service(Endpoint::new("/v1/activities/{activityId}/result").get(result))
         .service(Endpoint::new("/v1/activities/{activityId}/winners").get(winners))
+        .service(Endpoint::new("/v1/activities/{activityId}/winners.csv").get(export::winners_csv))
         .configure(fulfilment::routes);
 }
 

@@ -10,7 +10,10 @@ use tokio::sync::{OnceCell, Semaphore};
 use super::{UserResult, WinnerError, WinnerList, store};
 use crate::{
     activity::{ActivityDetail, ActivityError, ActivityService, Status},
-    infra::mysql::{DatabaseClock, read_in_turn},
+    infra::{
+        mysql::{DatabaseClock, read_in_turn},
+        outbox::Outbox,
+    },
     kernel::{ActivityId, UserId},
 };
 
@@ -19,6 +22,7 @@ pub struct WinnerDeps {
     pub db: DatabaseConnection,
     pub activities: ActivityService,
     pub clock: Arc<DatabaseClock>,
+    pub outbox: Outbox,
     /// How many readers may be in `MySQL` at once, shared with other readers.
     pub mysql_reads: Arc<Semaphore>,
 }

@@ -161,6 +161,7 @@ impl Rig {
             db: self.db.clone(),
             activities: self.activities.clone(),
             clock: Arc::clone(&self.clock),
+            outbox: Outbox::default(),
             mysql_reads: Arc::new(Semaphore::new(2)),
         })
     }

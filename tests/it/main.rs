@@ -2,6 +2,8 @@
 //! `eval "$(scripts/services env)"` by `cargo test --test it`.
 
 #[cfg(test)]
+mod admin_copy;
+#[cfg(test)]
 mod admission;
 #[cfg(test)]
 mod api_input;
@@ -19,6 +21,8 @@ mod draw;
 mod draw_crashes;
 #[cfg(test)]
 mod draws;
+#[cfg(test)]
+mod exports;
 #[cfg(test)]
 mod filters;
 #[cfg(test)]

@@ -4,6 +4,7 @@ use sea_orm::DatabaseConnection;
 use sqlx::{Connection, migrate::Migrator};
 
 static MIGRATIONS: Migrator = sqlx::migrate!();
+static ADMIN_MIGRATIONS: Migrator = sqlx::migrate!("migrations/admin");
 
 /// How long a replica waits for another one that is migrating.
 const LOCK_WAIT_SECS: u32 = 60;
@@ -26,6 +27,15 @@ pub enum MigrateError {
 /// sqlx takes no effective lock on `MariaDB` (it asks for an endless `GET_LOCK`, which is refused),
 /// so the lock is taken here, on the connection that migrates.
 pub async fn migrate(db: &DatabaseConnection) -> Result<(), MigrateError> {
+    run(&MIGRATIONS, db).await
+}
+
+/// The same for the admin database and `migrations/admin/`.
+pub async fn migrate_admin(admin: &DatabaseConnection) -> Result<(), MigrateError> {
+    run(&ADMIN_MIGRATIONS, admin).await
+}
+
+async fn run(migrations: &Migrator, db: &DatabaseConnection) -> Result<(), MigrateError> {
     let pool = db.get_mysql_connection_pool();
     let mut connection = pool
         .acquire()
@@ -41,7 +51,7 @@ pub async fn migrate(db: &DatabaseConnection) -> Result<(), MigrateError> {
     if lock != Some(1) {
         return Err(MigrateError::Locked);
     }
-    let outcome = MIGRATIONS.run_direct(None, &mut connection, false).await;
+    let outcome = migrations.run_direct(None, &mut connection, false).await;
     // Closing the connection gives the lock back, whatever the outcome.
     connection.close().await.map_err(MigrateError::Connection)?;
     Ok(outcome?)

@@ -3,13 +3,12 @@
 use std::{collections::HashMap, error::Error, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, future::BoxFuture, stream};
-use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr, TransactionTrait};
-use tokio::sync::Notify;
+use sea_orm::{DatabaseConnection, DbErr, TransactionTrait};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Event,
-    entry::{DrawMessage, Entry, StoredEntry},
+    Event, Outbox,
+    entry::{DrawMessage, Kind, StoredEntry},
     store::{self, ClaimedRow},
 };
 use crate::{
@@ -19,24 +18,6 @@ use crate::{
     },
     kernel::ActivityId,
 };
-
-/// Adds entries in a caller's transaction and wakes the relay once they are committed.
-#[derive(Clone, Debug, Default)]
-pub struct Outbox {
-    waiting: Arc<Notify>,
-}
-
-impl Outbox {
-    /// Adds what the caller's transaction owes. Call [`Outbox::wake`] after the commit.
-    pub async fn append(&self, tx: &impl ConnectionTrait, entries: &[Entry]) -> Result<(), DbErr> {
-        store::insert(tx, entries).await
-    }
-
-    /// Tells the relay of this process that there is something to do.
-    pub fn wake(&self) {
-        self.waiting.notify_one();
-    }
-}
 
 /// Why a projection could not be brought up to date; it is tried again.
 pub type ProjectError = Box<dyn Error + Send + Sync>;
@@ -64,6 +45,9 @@ struct Outcome {
 }
 
 impl Relay {
+    /// What it works off; copies to the admin database have a relay of their own.
+    const KINDS: [Kind; 2] = [Kind::Publish, Kind::Project];
+    /// Rows of each kind.
     const BATCH: u32 = 100;
     /// How long a claim lasts: longer than a batch takes while the servers answer.
     const CLAIM: Duration = Duration::from_mins(1);
@@ -113,7 +97,7 @@ impl Relay {
             if !worked {
                 tokio::select! {
                     () = stop.cancelled() => (),
-                    () = self.outbox.waiting.notified() => (),
+                    () = self.outbox.filled() => (),
                     () = tokio::time::sleep(Self::IDLE_PAUSE) => (),
                 }
             }
@@ -146,12 +130,16 @@ impl Relay {
 
     /// How long the oldest row has been waiting.
     pub async fn age(&self) -> Result<Duration, DbErr> {
-        store::age_ms(&self.db).await.map(Duration::from_millis)
+        let age_ms = store::age_ms(&self.db, &Self::KINDS).await?;
+        Ok(Duration::from_millis(age_ms))
     }
 
     async fn claim(&self) -> Result<Vec<ClaimedRow>, DbErr> {
         let tx = self.db.begin().await?;
-        let rows = store::list_due_for_update(&tx, Self::BATCH).await?;
+        let mut rows = Vec::new();
+        for kind in Self::KINDS {
+            rows.extend(store::list_due_for_update(&tx, kind, Self::BATCH).await?);
+        }
         if !rows.is_empty() {
             let ids: Vec<u64> = rows.iter().map(|row| row.id).collect();
             store::postpone(&tx, &ids, Self::CLAIM).await?;
@@ -188,6 +176,13 @@ impl Relay {
                 Ok(StoredEntry::Draw(draw)) => {
                     let outgoing = self.draw_message(draw).await;
                     publishes.push((row, outgoing));
+                }
+                Ok(StoredEntry::AdminCopy { .. }) => {
+                    let error = "a copy for the admin database is not this relay's work";
+                    outcomes.push(Outcome {
+                        row,
+                        result: Err(error.into()),
+                    });
                 }
                 Err(error) => outcomes.push(Outcome {
                     row,
