@@ -5,6 +5,7 @@
 //! ARCHITECTURE.md has the map.
 
 pub mod activity;
+pub mod admin_copy;
 pub mod app;
 pub mod candidate;
 pub mod draw;

@@ -14,7 +14,7 @@ mod imports {
     fn allowed() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         let on_base = |features: &[&'static str]| BASE.iter().chain(features).copied().collect();
         let features = ["activity", "candidate", "join", "winners", "draw"];
-        let all = [&features[..], &["notifications", "sweeper"]].concat();
+        let all = [&features[..], &["notifications", "sweeper", "admin_copy"]].concat();
         BTreeMap::from([
             ("kernel", BTreeSet::new()),
             ("settings", BTreeSet::from(["kernel"])),
@@ -30,6 +30,7 @@ mod imports {
             ("join", on_base(&["activity", "candidate"])),
             ("draw", on_base(&["activity", "candidate", "winners"])),
             ("notifications", on_base(&features)),
+            ("admin_copy", on_base(&features)),
             (
                 "sweeper",
                 on_base(&[&features[..], &["notifications"]].concat()),

@@ -48,7 +48,7 @@ pub use status::{IllegalTransition, Status, Transition};
 pub use stock::{settle_stock, take_back_stock};
 pub use store::{
     ActivityFilter, find, find_for_update, list_ids, list_ids_hosted_by, list_ids_in_stream,
-    list_ids_running_in, list_open_ids, list_recent, lock_shared,
+    list_ids_running_in, list_open_ids, list_recent, list_versions, lock_shared,
 };
 
 #[cfg(test)]

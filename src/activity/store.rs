@@ -234,6 +234,27 @@ pub async fn list_ids(
     Ok(rows.into_iter().map(|row| row.id).collect())
 }
 
+#[derive(FromQueryResult)]
+struct VersionRow {
+    id: ActivityId,
+    version: u32,
+}
+
+/// The same with the version of each.
+pub async fn list_versions(
+    conn: &impl ConnectionTrait,
+    after: ActivityId,
+    limit: u64,
+) -> Result<Vec<(ActivityId, u32)>, DbErr> {
+    let rows = VersionRow::find_by_statement(sql(
+        "SELECT id, version FROM activity WHERE id > ? ORDER BY id LIMIT ?",
+        [after.into(), limit.into()],
+    ))
+    .all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.id, row.version)).collect())
+}
+
 /// The activities of which a user is the host. Reads them all: for commands, not for calls.
 pub async fn list_ids_hosted_by(
     conn: &impl ConnectionTrait,

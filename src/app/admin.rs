@@ -6,7 +6,8 @@ use tokio::sync::Semaphore;
 
 use super::{connections::Connections, error::AppError, services::candidate_service};
 use crate::{
-    candidate::CandidateService, infra::broker::DeadLetter, kernel::ActivityId, settings::Settings,
+    admin_copy, candidate::CandidateService, infra::broker::DeadLetter, kernel::ActivityId,
+    settings::Settings,
 };
 
 /// How long a server may take to answer at all.
@@ -21,6 +22,17 @@ pub async fn rebuild(settings: Settings, id: ActivityId) -> Result<u64, AppError
     let rebuilt = Box::pin(candidates.rebuild(id)).await?;
     connections.close(REACH).await;
     rebuilt.ok_or(AppError::RebuildUnderWay(id))
+}
+
+/// Queues every activity for the running processes to copy to the admin database; answers how many.
+pub async fn copy_all(settings: Settings) -> Result<u64, AppError> {
+    let connections = Connections::open(&settings)?;
+    if connections.admin.is_none() {
+        return Err(AppError::NoAdminDatabase);
+    }
+    let queued = admin_copy::queue_all(&connections.db, &connections.outbox).await;
+    connections.close(REACH).await;
+    queued.map_err(AppError::QueueCopies)
 }
 
 /// What could not be handled, the oldest first.

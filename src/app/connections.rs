@@ -7,6 +7,7 @@ use secrecy::ExposeSecret;
 
 use super::error::AppError;
 use crate::{
+    activity,
     infra::{
         broker::{Broker, BrokerOptions},
         mysql::{self, DatabaseClock, MySqlOptions},
@@ -25,6 +26,8 @@ pub(super) struct Connections {
     pub(super) broker: Broker,
     pub(super) clock: Arc<DatabaseClock>,
     pub(super) outbox: Outbox,
+    /// Where copies go, if anywhere.
+    pub(super) admin: Option<DatabaseConnection>,
 }
 
 impl Connections {
@@ -50,7 +53,12 @@ impl Connections {
             redis,
             broker,
             clock,
-            outbox: Outbox::default(),
+            outbox: if settings.admin_database.is_on() {
+                Outbox::copying(activity::PROJECTION)
+            } else {
+                Outbox::default()
+            },
+            admin: open_admin(settings)?,
         })
     }
 
@@ -81,6 +89,21 @@ impl Connections {
             tracing::debug!("connections are left without a goodbye");
         }
     }
+}
+
+/// The pool of the admin database; `None` when there is none.
+pub(super) fn open_admin(settings: &Settings) -> Result<Option<DatabaseConnection>, AppError> {
+    let admin = &settings.admin_database;
+    if !admin.is_on() {
+        return Ok(None);
+    }
+    mysql::connect_lazy(&MySqlOptions {
+        url: admin.url.expose_secret(),
+        max_connections: admin.max_connections.get(),
+        acquire_timeout: admin.connect_timeout_ms.duration(),
+    })
+    .map(Some)
+    .map_err(AppError::AdminDatabaseUrl)
 }
 
 /// The `MySQL` pool alone.

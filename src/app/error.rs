@@ -39,6 +39,18 @@ pub enum AppError {
     #[error("mysql.url cannot be used")]
     MySqlUrl(#[source] DbErr),
 
+    #[error("admin_database.url cannot be used")]
+    AdminDatabaseUrl(#[source] DbErr),
+
+    #[error("there is no admin database to copy to: set admin_database.url")]
+    NoAdminDatabase,
+
+    #[error("the admin database cannot be brought up to date")]
+    MigrateAdmin(#[source] MigrateError),
+
+    #[error("cannot queue the activities to be copied; run it again")]
+    QueueCopies(#[source] DbErr),
+
     #[error("redis.url cannot be used")]
     RedisUrl(#[source] fred::error::Error),
 

@@ -6,8 +6,8 @@ mod demo;
 mod document;
 mod error;
 mod gauges;
-mod partitions;
 mod open_files;
+mod partitions;
 mod server;
 mod services;
 mod startup;
@@ -16,12 +16,12 @@ mod user_data;
 mod watch;
 mod workers;
 
-pub use admin::{dead_letters, rebuild, replay_dead};
+pub use admin::{copy_all, dead_letters, rebuild, replay_dead};
 pub use demo::demo;
 pub use document::{openapi, openapi_json};
 pub use error::AppError;
-pub use traces::open_traces;
 pub use partitions::{PartitionsChange, change_partitions};
+pub use traces::open_traces;
 pub use user_data::{Erased, UserData, erase_user, export_user};
 
 use std::{
@@ -63,7 +63,7 @@ pub async fn serve(settings: Settings, traces: Option<Traces>) -> Result<(), App
     let watches = Watches::new(&connections);
     watches.register(&readiness);
     auth.register(&readiness);
-    let services = Services::new(&settings, &connections, &stages.workers);
+    let services = Services::new(&settings, &connections, &stages.workers, &stages.streams);
     let health = HealthKit {
         readiness: readiness.clone(),
         metrics: metrics.clone(),
@@ -86,6 +86,8 @@ pub async fn serve(settings: Settings, traces: Option<Traces>) -> Result<(), App
     tracing::info!("stopping");
     readiness.mark_stopping();
     services.end_streams();
+    // An export may take as long as its caller likes: it breaks off, and is asked for elsewhere.
+    stages.streams.stop_token().cancel();
     let grace = Grace::of(settings.server.shutdown_grace_secs.duration());
     // A client that never ends its request must not take the time of the joins in hand.
     let in_time = api.stop(grace.left() / 2).await & stages.stop(grace, ops).await;
@@ -153,6 +155,8 @@ async fn run(
 /// The background tasks by when they stop: each stage may still need the ones below it.
 #[derive(Default)]
 struct Stages {
+    /// Answers that last, such as exports: they end as soon as the stopping begins.
+    streams: Supervisor,
     workers: Supervisor,
     relay: Supervisor,
     ground: Supervisor,
@@ -185,6 +189,12 @@ impl Stages {
 pub async fn migrate(settings: Settings) -> Result<(), AppError> {
     let db = connections::open_mysql(&settings)?;
     mysql::migrate(&db).await?;
+    if let Some(admin) = connections::open_admin(&settings)?
+        && settings.admin_database.migrate
+    {
+        let migrated = mysql::migrate_admin(&admin).await;
+        migrated.map_err(AppError::MigrateAdmin)?;
+    }
     tracing::info!("the schema is up to date");
     Ok(())
 }

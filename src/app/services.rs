@@ -12,12 +12,16 @@ use crate::{
         self, ActivityDeps, ActivityService, CountParticipants, DetailProjection, LiveDeps,
         LiveService,
     },
+    admin_copy::AdminCopier,
     candidate::{
         self, CandidateDeps, CandidateService, CountProjection, DenyService, Ingress, IngressDeps,
     },
     draw::{self, DrawDeps, DrawService, ProofDeps, ProofService},
-    http::Routes,
-    infra::{idempotency::Answers, outbox::Relay},
+    http::{Exports, Routes},
+    infra::{
+        idempotency::Answers,
+        outbox::{CopyRelay, Relay},
+    },
     join::{self, JoinDeps, JoinService, JoinTasks},
     kernel::Supervisor,
     notifications::{NotificationDeps, NotificationSender},
@@ -34,11 +38,14 @@ pub(super) struct Services {
     pub(super) draws: DrawService,
     pub(super) notifications: NotificationSender,
     pub(super) relay: Arc<Relay>,
+    /// Only with an admin database.
+    pub(super) copies: Option<Arc<CopyRelay>>,
     pub(super) answers: Answers,
     /// The turns that callers of the API take at `MySQL`.
     pub(super) mysql_reads: Arc<Semaphore>,
     joins: JoinService,
     winners: WinnerService,
+    exports: Exports,
     denials: DenyService,
     proofs: ProofService,
     live: LiveService,
@@ -47,11 +54,13 @@ pub(super) struct Services {
 }
 
 impl Services {
-    /// Does no I/O, but needs a runtime. Draws and the watchers of streams run under `workers`.
+    /// Does no I/O, but needs a runtime. Draws and the watchers of streams run under `workers`, long
+    /// answers under `streams`.
     pub(super) fn new(
         settings: &Settings,
         connections: &Connections,
         workers: &Supervisor,
+        streams: &Supervisor,
     ) -> Self {
         let mysql_reads = Arc::new(Semaphore::new(settings.limits.mysql_concurrency.get()));
         let activities = activity_service(settings, connections, &mysql_reads);
@@ -67,6 +76,7 @@ impl Services {
             redis: connections.redis.clone(),
             activities: activities.clone(),
             clock: Arc::clone(&connections.clock),
+            outbox: connections.outbox.clone(),
             mysql_reads: Arc::clone(&mysql_reads),
         });
         Self {
@@ -85,6 +95,7 @@ impl Services {
                 part_size: settings.notifications.part_size,
             }),
             ingress: ingress(settings, connections),
+            copies: copies(settings, connections),
             relay: Arc::new(relay(connections, &activities, &candidates)),
             proofs: ProofService::new(ProofDeps {
                 db: connections.db.clone(),
@@ -94,6 +105,7 @@ impl Services {
             denials: DenyService::new(connections.db.clone(), Arc::clone(&mysql_reads)),
             mysql_reads,
             winners,
+            exports: Exports::new(streams.clone()),
             joins,
             join_tasks: Arc::new(Mutex::new(Some(join_tasks))),
             candidates,
@@ -115,6 +127,7 @@ impl Services {
             .app_data(Data::new(self.denials.clone()))
             .app_data(Data::new(self.proofs.clone()))
             .app_data(Data::new(self.answers.clone()))
+            .app_data(Data::new(self.exports.clone()))
             .app_data(Data::new(self.live.clone()))
             .configure(|config| feature_routes().serve(config));
     }
@@ -138,6 +151,7 @@ pub(super) fn feature_routes() -> Routes {
         .configure(candidate::event_routes)
         .configure(candidate::stats_routes)
         .configure(candidate::deny_routes)
+        .configure(candidate::export_routes)
         .configure(join::routes)
         .configure(winners::routes)
         .configure(draw::routes);
@@ -237,6 +251,21 @@ fn draw_service(
         settings: settings.draw.clone(),
         mysql_reads,
     })
+}
+
+fn copies(settings: &Settings, connections: &Connections) -> Option<Arc<CopyRelay>> {
+    let admin = connections.admin.clone()?;
+    let copier = AdminCopier::new(
+        connections.db.clone(),
+        admin,
+        settings.admin_database.clone(),
+    );
+    let relay = CopyRelay::new(
+        connections.db.clone(),
+        connections.outbox.clone(),
+        Arc::new(copier),
+    );
+    Some(Arc::new(relay))
 }
 
 fn relay(

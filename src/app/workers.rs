@@ -8,7 +8,10 @@ use super::{connections::Connections, services::Services};
 use crate::{
     candidate::{Feed, IngressConsumer, StreamConsumer},
     draw::DrawConsumer,
-    infra::{broker::Queue, outbox::Relay},
+    infra::{
+        broker::Queue,
+        outbox::{CopyRelay, Relay},
+    },
     kernel::Supervisor,
     settings::Settings,
     sweeper::{Retention, Sweeper, SweeperDeps, steps},
@@ -74,7 +77,7 @@ pub(super) fn spawn(
     }
     workers.spawn(
         "outbox age",
-        watch_outbox(Arc::clone(&services.relay), stop),
+        watch_outbox(Arc::clone(&services.relay), services.copies.clone(), stop),
     );
 }
 
@@ -97,7 +100,13 @@ fn spawn_ingress(feed: Feed, connections: &Connections, services: &Services, wor
 pub(super) fn spawn_relay(services: &Services, relaying: &Supervisor) {
     let relay = Arc::clone(&services.relay);
     let stop = relaying.stop_token();
-    relaying.spawn("outbox relay", async move { relay.run(stop).await });
+    relaying.spawn("outbox relay", {
+        let stop = stop.clone();
+        async move { relay.run(stop).await }
+    });
+    if let Some(copies) = services.copies.clone() {
+        relaying.spawn("admin copies", async move { copies.run(stop).await });
+    }
 }
 
 fn sweeper_deps(
@@ -119,7 +128,7 @@ fn sweeper_deps(
 }
 
 /// Tells the metrics how old and how long the outbox is.
-async fn watch_outbox(relay: Arc<Relay>, stop: CancellationToken) {
+async fn watch_outbox(relay: Arc<Relay>, copies: Option<Arc<CopyRelay>>, stop: CancellationToken) {
     let mut every = tokio::time::interval(Duration::from_secs(5));
     while stop.run_until_cancelled(every.tick()).await.is_some() {
         if let Ok(age) = relay.age().await {
@@ -127,6 +136,11 @@ async fn watch_outbox(relay: Arc<Relay>, stop: CancellationToken) {
         }
         if let Ok(rows) = relay.rows().await {
             state::outbox_rows(&rows);
+        }
+        if let Some(copies) = &copies
+            && let Ok(age) = copies.age().await
+        {
+            metrics::admin_copy_age(age);
         }
     }
 }

@@ -10,6 +10,7 @@ mod deny;
 pub mod entries;
 mod error;
 mod exact;
+mod export;
 mod forget;
 mod holding;
 mod ingress;
@@ -34,6 +35,7 @@ pub use count_projection::CountProjection;
 pub use deny::{DenyService, routes as deny_routes};
 pub use error::CandidateError;
 pub use exact::lock_eligible;
+pub use export::routes as export_routes;
 pub use forget::forget_participants;
 pub use ingress::{
     Feed, Ingress, IngressConsumer, IngressDeps, IngressError, routes as event_routes,

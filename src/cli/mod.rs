@@ -52,6 +52,8 @@ enum Command {
         /// The activity's id.
         activity: ActivityId,
     },
+    /// Queue every activity to be copied to the admin database.
+    CopyAll,
     /// Look at what could not be handled, or send it again.
     #[command(subcommand)]
     Dead(DeadCommand),
@@ -116,6 +118,8 @@ impl CliError {
                 )
                 | AppError::Traces(_)
                 | AppError::MySqlUrl(_)
+                | AppError::AdminDatabaseUrl(_)
+                | AppError::NoAdminDatabase
                 | AppError::RedisUrl(_),
             ) => ExitCode::from(2),
             Self::Token(_) | Self::Verify(_) | Self::Output(_) | Self::Json(_) | Self::App(_) => {
@@ -154,6 +158,11 @@ impl Cli {
                 let count = app::rebuild(settings, activity).await?;
                 let done = format!("rebuilt: {count} participations of activity {activity}");
                 Ok(print(&done)?)
+            }
+            Command::CopyAll => {
+                telemetry::init(&settings.log)?;
+                let count = app::copy_all(settings).await?;
+                Ok(print(&format!("queued: {count} activities to be copied"))?)
             }
             Command::Dead(command) => Ok(print(&command.run(settings).await?)?),
             Command::Partitions(args) => {

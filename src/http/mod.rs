@@ -7,7 +7,9 @@
 mod accepted;
 mod auth;
 mod body;
+mod csv;
 mod endpoint;
+mod export;
 mod fields;
 mod form;
 mod health;
@@ -28,7 +30,11 @@ mod type_faults;
 pub use accepted::Accepted;
 pub use auth::{Auth, AuthError, NewToken, issue_token};
 pub use body::{BatchBody, Body, BodyLimits, NoFields, OptionalBody};
+pub use csv::{Cell, CsvPages};
 pub use endpoint::Endpoint;
+pub use export::{
+    CSV_MEDIA_TYPE, CsvFile, ExportError, ExportPlace, ExportRequest, Exports, Pages,
+};
 pub use fields::{FieldErrors, FieldFault};
 pub use form::{Field, Item, Items, UnknownFields};
 pub use health::{Dependency, HealthKit, Probe, Readiness, health_routes};

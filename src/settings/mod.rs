@@ -11,10 +11,10 @@ mod validate;
 pub use load::SettingsError;
 pub use proxies::ProxyRange;
 pub use sections::{
-    ActivitySettings, AuthSettings, CandidateSettings, DrawSettings, JoinSettings, LimitsSettings,
-    LiveSettings, LogFormat, LogSettings, MysqlSettings, NotificationsSettings, PresenceSettings,
-    RabbitmqSettings, RedisSettings, RetentionSettings, ServerSettings, Settings, StreamSettings,
-    SweeperSettings, TelemetrySettings,
+    ActivitySettings, AdminDatabaseSettings, AuthSettings, CandidateSettings, DrawSettings,
+    JoinSettings, LimitsSettings, LiveSettings, LogFormat, LogSettings, MysqlSettings,
+    NotificationsSettings, PresenceSettings, RabbitmqSettings, RedisSettings, RetentionSettings,
+    ServerSettings, Settings, StreamSettings, SweeperSettings, TelemetrySettings,
 };
 pub use units::{Millis, Secs};
 

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -25,6 +25,7 @@ pub struct Settings {
     pub log: LogSettings,
     pub telemetry: TelemetrySettings,
     pub mysql: MysqlSettings,
+    pub admin_database: AdminDatabaseSettings,
     pub redis: RedisSettings,
     pub rabbitmq: RabbitmqSettings,
     pub stream: StreamSettings,
@@ -106,6 +107,25 @@ pub struct MysqlSettings {
     pub max_connections: NonZeroU32,
     pub acquire_timeout_ms: Millis,
     pub migrate: bool,
+}
+
+/// The database that receives a copy of activities and win records.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdminDatabaseSettings {
+    /// Empty when there is none.
+    #[serde(serialize_with = "masking::optional_url")]
+    pub url: SecretString,
+    pub max_connections: NonZeroU32,
+    pub connect_timeout_ms: Millis,
+    pub migrate: bool,
+}
+
+impl AdminDatabaseSettings {
+    /// Whether copies are made.
+    pub fn is_on(&self) -> bool {
+        !self.url.expose_secret().is_empty()
+    }
 }
 
 /// The connection to Redis.

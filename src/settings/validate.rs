@@ -41,6 +41,7 @@ pub(super) fn faults(settings: &Settings) -> Vec<String> {
             &["mysql", "mariadb"],
             MySqlConnectOptions::from_str,
         ),
+        admin_database(settings),
         url(
             "redis.url",
             &settings.redis.url,
@@ -179,6 +180,30 @@ fn url<T, E: Display>(
         let error = error.to_string().replace(url, "this URL");
         format!("`{key}`: {error} (is a special character of the password percent-encoded?)")
     })
+}
+
+/// A second set of tables in the database of the service would be no copy.
+fn admin_database(settings: &Settings) -> Check {
+    let admin = &settings.admin_database;
+    if !admin.is_on() {
+        return Ok(());
+    }
+    url(
+        "admin_database.url",
+        &admin.url,
+        &["mysql", "mariadb"],
+        MySqlConnectOptions::from_str,
+    )?;
+    let place = |url: &SecretString| {
+        let options = MySqlConnectOptions::from_str(url.expose_secret()).ok()?;
+        let database = options.get_database().map(str::to_owned);
+        Some((options.get_host().to_owned(), options.get_port(), database))
+    };
+    let names_one = place(&admin.url).is_some_and(|(_, _, database)| database.is_some());
+    check(
+        || names_one && place(&admin.url) != place(&settings.mysql.url),
+        "`admin_database.url` names a database, and another than `mysql.url`",
+    )
 }
 
 fn partitions(partitions: u16) -> Check {

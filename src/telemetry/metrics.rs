@@ -31,6 +31,7 @@ const INGRESS_EVENTS: &str = "luckybag_ingress_events_total";
 const INGRESS_REFUSED: &str = "luckybag_ingress_refused_total";
 const INGRESS_AGE: &str = "luckybag_ingress_age_seconds";
 const STATS: &str = "luckybag_stats_total";
+const EXPORTS: &str = "luckybag_exports_total";
 const DRAW_LATENESS: &str = "luckybag_draw_lateness_seconds";
 const DRAW_DURATION: &str = "luckybag_draw_duration_seconds";
 const DRAW_DRAIN: &str = "luckybag_draw_drain_seconds";
@@ -41,6 +42,7 @@ const PROOF_DURATION: &str = "luckybag_proof_duration_seconds";
 const PROOFS_UNPUBLISHED: &str = "luckybag_proofs_unpublished";
 const DRAINS_CUT_SHORT: &str = "luckybag_drains_cut_short_total";
 const OUTBOX_AGE: &str = "luckybag_outbox_age_seconds";
+const ADMIN_COPY_AGE: &str = "luckybag_admin_copy_age_seconds";
 const OUTBOX_DONE: &str = "luckybag_outbox_done_total";
 const NOTIFICATIONS: &str = "luckybag_notifications_total";
 const SWEEPER_REPAIRS: &str = "luckybag_sweeper_repairs_total";
@@ -196,6 +198,7 @@ fn describe_ingress() {
         STATS,
         "Statistics counted for hosts, by where they were counted"
     );
+    describe_counter!(EXPORTS, "Exports that ended, by kind and how");
 }
 
 fn describe_tokens() {
@@ -263,6 +266,11 @@ fn describe_base() {
         OUTBOX_AGE,
         Unit::Seconds,
         "Age of the oldest outbox row that is due"
+    );
+    describe_gauge!(
+        ADMIN_COPY_AGE,
+        Unit::Seconds,
+        "Age of the oldest copy that the admin database has not taken"
     );
     describe_counter!(OUTBOX_DONE, "Outbox rows dealt with, by kind");
     describe_counter!(
@@ -397,6 +405,11 @@ pub fn stats_counted(path: &'static str) {
     counter!(STATS, "path" => path).increment(1);
 }
 
+/// Counts an export that ended; only a `complete` one was taken to its last row.
+pub fn export_ended(kind: &'static str, outcome: &'static str) {
+    counter!(EXPORTS, "kind" => kind, "outcome" => outcome).increment(1);
+}
+
 /// Records how long after drawAt a draw was committed.
 pub fn draw_lateness(lateness: Duration) {
     histogram!(DRAW_LATENESS).record(lateness);
@@ -445,6 +458,11 @@ pub fn drain_cut_short() {
 /// Sets the age of the oldest outbox row that is due; zero when none is.
 pub fn outbox_age(age: Duration) {
     gauge!(OUTBOX_AGE).set(age.as_secs_f64());
+}
+
+/// Sets the age of the oldest copy that waits for the admin database; zero when none does.
+pub fn admin_copy_age(age: Duration) {
+    gauge!(ADMIN_COPY_AGE).set(age.as_secs_f64());
 }
 
 /// Counts outbox rows that were dealt with.

@@ -8,7 +8,7 @@ use sea_orm::{ConnectionTrait, DbErr, FromQueryResult};
 use super::{Fulfilment, FulfilmentState, WinStatus};
 use crate::{
     infra::mysql::{in_list, sql},
-    kernel::{ActivityId, Timestamp, UserId, WinRecordId},
+    kernel::{ActivityId, PrizeId, Timestamp, UserId, WinRecordId},
 };
 
 /// What taking wins back says of them.
@@ -117,6 +117,69 @@ pub async fn list_fulfilments(
     rows.into_iter()
         .map(|row| Ok((row.id, row.into_handed_out()?.fulfilment)))
         .collect()
+}
+
+/// A win with everything that happened to it.
+#[derive(Clone, Debug, FromQueryResult)]
+pub struct WinHistory {
+    pub id: WinRecordId,
+    pub user_id: UserId,
+    pub seat: u32,
+    pub round: u32,
+    pub prize_id: PrizeId,
+    pub prize_rank: u32,
+    pub score: f64,
+    pub status: String,
+    pub fulfilment: String,
+    pub fulfilment_ref: Option<String>,
+    pub drawn_at: Timestamp,
+    pub revoked_round: Option<u32>,
+    pub revoked_at: Option<Timestamp>,
+}
+
+impl WinHistory {
+    const COLUMNS: &'static str = "id, user_id, seat, round, prize_id, prize_rank, score, status, \
+         fulfilment, fulfilment_ref, drawn_at, revoked_round, revoked_at";
+}
+
+/// One win of an activity.
+pub async fn find_history(
+    conn: &impl ConnectionTrait,
+    activity_id: ActivityId,
+    id: WinRecordId,
+) -> Result<Option<WinHistory>, DbErr> {
+    let text = format!(
+        "SELECT {} FROM win_record WHERE id = ? AND activity_id = ?",
+        WinHistory::COLUMNS
+    );
+    WinHistory::find_by_statement(sql(text, [id.into(), activity_id.into()]))
+        .one(conn)
+        .await
+}
+
+/// Wins of an activity behind a seat and a round, by both, revoked ones too.
+pub async fn list_histories(
+    conn: &impl ConnectionTrait,
+    activity_id: ActivityId,
+    (seat, round): (u32, u32),
+    limit: u32,
+) -> Result<Vec<WinHistory>, DbErr> {
+    WinHistory::find_by_statement(sql(
+        format!(
+            "SELECT {} FROM win_record WHERE activity_id = ? AND seat >= ? \
+             AND (seat > ? OR round > ?) ORDER BY seat, round LIMIT ?",
+            WinHistory::COLUMNS
+        ),
+        [
+            activity_id.into(),
+            seat.into(),
+            seat.into(),
+            round.into(),
+            limit.into(),
+        ],
+    ))
+    .all(conn)
+    .await
 }
 
 /// Notes how far a prize is now; fails when it was not at `from`, which the caller's lock rules out.

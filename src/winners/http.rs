@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{
-    Fulfilment, UserResult, WinRecord, WinnerService, fulfilment, operations, result::WonPrize,
+    Fulfilment, UserResult, WinRecord, WinnerService, export, fulfilment, operations,
+    result::WonPrize,
 };
 use crate::{
     activity::ActivityDetail,
@@ -26,6 +27,10 @@ pub fn routes(routes: &mut Routes) {
         .service(
             Endpoint::new("/v1/activities/{activityId}/winners")
                 .get(winners, operations::winners()),
+        )
+        .service(
+            Endpoint::new("/v1/activities/{activityId}/winners.csv")
+                .get(export::winners_csv, operations::winners_csv()),
         )
         .configure(fulfilment::routes);
 }

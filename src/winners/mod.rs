@@ -3,6 +3,7 @@
 mod changes;
 mod error;
 pub mod events;
+mod export;
 mod fulfilment;
 mod hot_list;
 mod http;
@@ -17,7 +18,7 @@ mod service;
 mod store;
 mod user_data;
 
-pub use changes::{Revocation, list_fulfilments, revoke};
+pub use changes::{Revocation, WinHistory, find_history, list_fulfilments, list_histories, revoke};
 pub use error::WinnerError;
 pub use fulfilment::{Fulfilment, FulfilmentError, FulfilmentState};
 pub use http::routes;

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{UserResult, http::WinnersPage};
 use crate::{
     activity::ACTIVITY_NOT_FOUND,
-    http::{KnownProblem, Operation, Tag},
+    http::{CSV_MEDIA_TYPE, KnownProblem, Operation, Tag},
 };
 
 /// The win records were removed.
@@ -69,4 +69,28 @@ pub(super) fn winners() -> Operation {
             }),
         )
         .problems(&OF_RESULTS)
+}
+
+pub(super) fn winners_csv() -> Operation {
+    Operation::new(
+        Tag::Results,
+        "exportWinners",
+        "Exports who won, revoked wins too, as CSV",
+    )
+    .description(
+        "Streamed: an answer that ends without its last chunk is not the whole file. \
+         `docs/integration.md` tells of the format. Audited.",
+    )
+    .answer_text(
+        StatusCode::OK,
+        CSV_MEDIA_TYPE,
+        "A row for each win, by seat and round.",
+        "\u{feff}\"seat\",\"round\",\"status\",\"userId\"\r\n\"1\",\"1\",\"won\",\"'1001\"\r\n",
+    )
+    .problems(&[
+        KnownProblem::conflict("not_drawn", "The activity has not been drawn"),
+        ACTIVITY_NOT_FOUND,
+        RESULT_EXPIRED,
+        KnownProblem::UNAVAILABLE,
+    ])
 }

@@ -24,6 +24,7 @@ use crate::{
     activity::{ActivityDetail, ActivityError, ActivityService, Status},
     infra::{
         mysql::{DatabaseClock, read_in_turn},
+        outbox::Outbox,
         redis::{Redis, aside::Asked},
     },
     kernel::{ActivityId, UserId},
@@ -39,6 +40,7 @@ pub struct WinnerDeps {
     pub redis: Redis,
     pub activities: ActivityService,
     pub clock: Arc<DatabaseClock>,
+    pub outbox: Outbox,
     /// How many readers may be in `MySQL` at once, shared with other readers.
     pub mysql_reads: Arc<Semaphore>,
 }

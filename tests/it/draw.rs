@@ -162,6 +162,7 @@ impl Rig {
             redis: self.redis.clone(),
             activities: self.activities.clone(),
             clock: Arc::clone(&self.clock),
+            outbox: Outbox::default(),
             mysql_reads: Arc::new(Semaphore::new(2)),
         })
     }

@@ -2,6 +2,8 @@
 //! `eval "$(scripts/services env)"` by `cargo test --test it`.
 
 #[cfg(test)]
+mod admin_copy;
+#[cfg(test)]
 mod admission;
 #[cfg(test)]
 mod api_input;
@@ -21,6 +23,8 @@ mod draw_crashes;
 mod draws;
 #[cfg(test)]
 mod event_samples;
+#[cfg(test)]
+mod exports;
 #[cfg(test)]
 mod filters;
 #[cfg(test)]

@@ -12,8 +12,8 @@ use utoipa::{
 
 use super::{
     super::{
-        BatchBody, Body, HostOrOperator, IdParam, Once, Operator, OptionalBody, PathId, Query,
-        Service, Viewer,
+        BatchBody, Body, ExportRequest, HostOrOperator, IdParam, Once, Operator, OptionalBody,
+        PathId, Query, Service, Viewer,
     },
     Operation,
     problems::{INVALID_REQUEST, KnownProblem},
@@ -27,6 +27,22 @@ pub trait Described {
 impl<T: ?Sized> Described for Data<T> {
     fn describe(_: &mut Operation) {}
 }
+
+impl Described for ExportRequest {
+    fn describe(operation: &mut Operation) {
+        operation.add_problems(&[EXPORTS_BUSY, HTTP_1_1_NEEDED]);
+    }
+}
+
+const EXPORTS_BUSY: KnownProblem = KnownProblem::unavailable(
+    "exports_busy",
+    "As many exports are running as this process makes at a time",
+);
+const HTTP_1_1_NEEDED: KnownProblem = KnownProblem::new(
+    StatusCode::HTTP_VERSION_NOT_SUPPORTED,
+    "http_1_1_needed",
+    "The call came by an older HTTP than 1.1, whose answers do not show where they end",
+);
 
 /// What a handler takes from it, the operation says itself.
 impl Described for HttpRequest {

@@ -7,6 +7,8 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::telemetry::state::WaitingForTurn;
 
+use super::retry::is_unavailable;
+
 /// Longer than anything we ask for takes: lock waits end after 5 s, a silent transaction after 20 s.
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -74,6 +76,27 @@ async fn wait_for_turn(turns: &Semaphore) -> Option<SemaphorePermit<'_>> {
 pub async fn answer<T>(read: impl Future<Output = Result<T, DbErr>>) -> Result<T, DbErr> {
     let read = tokio::time::timeout(READ_LIMIT, read).await;
     read.unwrap_or_else(|_| Err(timed_out()))
+}
+
+/// The same as [`read_in_turn`] for who can wait, such as a long file in its middle: tries again for some
+/// seconds, each time with a turn of its own, while the server is away or crowded.
+pub async fn read_patiently<T, F>(
+    turns: &Semaphore,
+    mut read: impl FnMut() -> F,
+) -> Result<T, DbErr>
+where
+    F: Future<Output = Result<T, DbErr>>,
+{
+    const PAUSES_MS: [u64; 3] = [200, 500, 1_000];
+
+    for pause in PAUSES_MS {
+        match read_in_turn(turns, read()).await {
+            Err(error) if is_unavailable(&error) => (),
+            outcome => return outcome,
+        }
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+    }
+    read_in_turn(turns, read()).await
 }
 
 const fn timed_out() -> DbErr {

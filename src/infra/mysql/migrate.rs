@@ -7,11 +7,14 @@ use sqlx::{Connection, MySqlConnection, migrate::Migrator};
 
 /// Migrations of newer versions are left alone: while an upgrade is under way, or after it was taken
 /// back, processes of an older version have to start too.
-static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
-    let mut migrations = sqlx::migrate!();
+static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| lenient(sqlx::migrate!()));
+static ADMIN_MIGRATIONS: LazyLock<Migrator> =
+    LazyLock::new(|| lenient(sqlx::migrate!("migrations/admin")));
+
+fn lenient(mut migrations: Migrator) -> Migrator {
     migrations.set_ignore_missing(true);
     migrations
-});
+}
 
 /// How long a replica waits for another one that is migrating.
 const LOCK_WAIT_SECS: u32 = 60;
@@ -35,6 +38,15 @@ pub enum MigrateError {
 /// sqlx takes no effective lock on `MariaDB` (it asks for an endless `GET_LOCK`, which is refused),
 /// so the lock is taken here, on the connection that migrates.
 pub async fn migrate(db: &DatabaseConnection) -> Result<(), MigrateError> {
+    run(&MIGRATIONS, db).await
+}
+
+/// The same for the admin database and `migrations/admin/`.
+pub async fn migrate_admin(admin: &DatabaseConnection) -> Result<(), MigrateError> {
+    run(&ADMIN_MIGRATIONS, admin).await
+}
+
+async fn run(migrations: &Migrator, db: &DatabaseConnection) -> Result<(), MigrateError> {
     let pool = db.get_mysql_connection_pool();
     let mut connection = pool
         .acquire()
@@ -50,16 +62,16 @@ pub async fn migrate(db: &DatabaseConnection) -> Result<(), MigrateError> {
     if lock != Some(1) {
         return Err(MigrateError::Locked);
     }
-    let outcome = MIGRATIONS.run_direct(None, &mut connection, false).await;
-    warn_of_newer(&mut connection).await;
+    let outcome = migrations.run_direct(None, &mut connection, false).await;
+    warn_of_newer(migrations, &mut connection).await;
     // Closing the connection gives the lock back, whatever the outcome.
     connection.close().await.map_err(MigrateError::Connection)?;
     Ok(outcome?)
 }
 
 /// Says so when a newer version has been here.
-async fn warn_of_newer(connection: &mut MySqlConnection) {
-    let known: Option<i64> = MIGRATIONS.iter().map(|migration| migration.version).max();
+async fn warn_of_newer(migrations: &Migrator, connection: &mut MySqlConnection) {
+    let known: Option<i64> = migrations.iter().map(|migration| migration.version).max();
     let newest: Result<Option<i64>, sqlx::Error> =
         sqlx::query_scalar("SELECT MAX(version) FROM _sqlx_migrations")
             .fetch_one(connection)

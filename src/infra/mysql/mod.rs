@@ -8,9 +8,11 @@ mod pool;
 mod retry;
 
 pub use clock::{ClockUncertain, DatabaseClock, DatabaseTime};
-pub use limit::{NoOutcome, answer, change_in_turn, read_in_turn, read_turn, within_limit};
+pub use limit::{
+    NoOutcome, answer, change_in_turn, read_in_turn, read_patiently, read_turn, within_limit,
+};
 pub use meta::{STREAM_PARTITIONS, change_fact, find_fact, settle_fact};
-pub use migrate::{MigrateError, migrate};
+pub use migrate::{MigrateError, migrate, migrate_admin};
 pub use pool::{MySqlOptions, connect_lazy, connection_counts, is_galera, ping};
 pub use retry::{TransactionRetry, is_bad_data, is_key_contended, is_unavailable};
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Event, EventKind};
 use crate::{
     infra::broker::{DelayRung, Outgoing, Target},
-    kernel::{ActivityId, Timestamp, format_timestamp, to_millis},
+    kernel::{ActivityId, Timestamp, WinRecordId, format_timestamp, to_millis},
 };
 
 /// One thing that a transaction owes.
@@ -25,6 +25,44 @@ pub enum Entry {
         activity_id: ActivityId,
         version: u32,
     },
+    /// Copy an activity and its win records to the admin database, as of `version` or later.
+    CopyActivity {
+        activity_id: ActivityId,
+        version: u32,
+    },
+    /// Copy one win record there; `change` tells one change of it from the next.
+    CopyWin {
+        activity_id: ActivityId,
+        win_record_id: WinRecordId,
+        change: &'static str,
+    },
+}
+
+/// Which relay works a row off, and what a dead server holds up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Publish,
+    Project,
+    AdminCopy,
+}
+
+impl Kind {
+    pub(super) const ALL: [Self; 3] = [Self::Publish, Self::Project, Self::AdminCopy];
+
+    /// The word for a stored kind in metrics; of a newer version's kinds it is `other`.
+    pub(super) fn known_word(stored: &str) -> &'static str {
+        let mut words = Self::ALL.into_iter().map(Self::as_str);
+        words.find(|word| *word == stored).unwrap_or("other")
+    }
+
+    /// The stored word, also in metrics.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Publish => "publish",
+            Self::Project => "project",
+            Self::AdminCopy => "adminCopy",
+        }
+    }
 }
 
 /// Asks whoever receives it to draw an activity once `draw_at` has passed.
@@ -74,25 +112,20 @@ pub(super) enum StoredEntry {
         what: String,
         activity_id: ActivityId,
     },
+    AdminCopy {
+        activity_id: ActivityId,
+        /// The whole activity when it is missing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        win_record_id: Option<WinRecordId>,
+    },
 }
 
 impl Entry {
-    /// What [`Entry::kind`] answers.
-    pub(super) const KINDS: [&str; 2] = ["publish", "project"];
-
-    /// The kind of a row that is `kind`; of a newer version it is `other`.
-    pub(super) fn known_kind(kind: &str) -> &'static str {
-        let known = Self::KINDS.into_iter().find(|known| *known == kind);
-        known.unwrap_or("other")
-    }
-
-    /// All kinds; rows of another one are left to processes of a newer version.
-    pub(super) const KINDS: [&str; 2] = ["publish", "project"];
-
-    pub(super) fn kind(&self) -> &'static str {
+    pub(super) const fn kind(&self) -> Kind {
         match self {
-            Self::Publish(_) | Self::Draw(_) => "publish",
-            Self::Project { .. } => "project",
+            Self::Publish(_) | Self::Draw(_) => Kind::Publish,
+            Self::Project { .. } => Kind::Project,
+            Self::CopyActivity { .. } | Self::CopyWin { .. } => Kind::AdminCopy,
         }
     }
 
@@ -114,6 +147,15 @@ impl Entry {
             } => {
                 format!("project:{what}:{activity_id}:{version}")
             }
+            Self::CopyActivity {
+                activity_id,
+                version,
+            } => format!("copy:activity:{activity_id}:{version}"),
+            Self::CopyWin {
+                activity_id: _,
+                win_record_id,
+                change,
+            } => format!("copy:win:{win_record_id}:{change}"),
         }
     }
 
@@ -134,6 +176,21 @@ impl Entry {
             } => StoredEntry::Project {
                 what: what.to_owned(),
                 activity_id,
+            },
+            Self::CopyActivity {
+                activity_id,
+                version: _,
+            } => StoredEntry::AdminCopy {
+                activity_id,
+                win_record_id: None,
+            },
+            Self::CopyWin {
+                activity_id,
+                win_record_id,
+                change: _,
+            } => StoredEntry::AdminCopy {
+                activity_id,
+                win_record_id: Some(win_record_id),
             },
         }
     }

@@ -8,14 +8,13 @@ use std::{
 };
 
 use futures_util::{StreamExt, future::BoxFuture, stream};
-use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr, TransactionTrait};
-use tokio::sync::Notify;
+use sea_orm::{DatabaseConnection, DbErr, TransactionTrait};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::{
-    Event,
-    entry::{DrawMessage, Entry, StoredEntry},
+    Event, Outbox,
+    entry::{DrawMessage, Kind, StoredEntry},
     store::{self, ClaimedRow},
 };
 use crate::{
@@ -26,24 +25,6 @@ use crate::{
     kernel::ActivityId,
     telemetry::metrics,
 };
-
-/// Adds entries in a caller's transaction and wakes the relay once they are committed.
-#[derive(Clone, Debug, Default)]
-pub struct Outbox {
-    waiting: Arc<Notify>,
-}
-
-impl Outbox {
-    /// Adds what the caller's transaction owes. Call [`Outbox::wake`] after the commit.
-    pub async fn append(&self, tx: &impl ConnectionTrait, entries: &[Entry]) -> Result<(), DbErr> {
-        store::insert(tx, entries).await
-    }
-
-    /// Tells the relay of this process that there is something to do.
-    pub fn wake(&self) {
-        self.waiting.notify_one();
-    }
-}
 
 /// Why a projection could not be brought up to date; it is tried again.
 pub type ProjectError = Box<dyn Error + Send + Sync>;
@@ -71,6 +52,9 @@ struct Outcome {
 }
 
 impl Relay {
+    /// What it works off; copies to the admin database have a relay of their own.
+    const KINDS: [Kind; 2] = [Kind::Publish, Kind::Project];
+    /// Rows of each kind.
     const BATCH: u32 = 100;
     /// How long a claim lasts: longer than a batch takes while the servers answer.
     const CLAIM: Duration = Duration::from_mins(1);
@@ -120,7 +104,7 @@ impl Relay {
             if !worked {
                 tokio::select! {
                     () = stop.cancelled() => (),
-                    () = self.outbox.waiting.notified() => (),
+                    () = self.outbox.filled() => (),
                     () = tokio::time::sleep(Self::IDLE_PAUSE) => (),
                 }
             }
@@ -155,23 +139,29 @@ impl Relay {
 
     /// How long the oldest row has been waiting.
     pub async fn age(&self) -> Result<Duration, DbErr> {
-        store::age_ms(&self.db).await.map(Duration::from_millis)
+        let age_ms = store::age_ms(&self.db, &Self::KINDS).await?;
+        Ok(Duration::from_millis(age_ms))
     }
 
     /// How many rows of each kind wait; of many only the first 10,000 are counted.
     pub async fn rows(&self) -> Result<BTreeMap<&'static str, u64>, DbErr> {
         let counted = store::count_rows(&self.db).await?;
-        let mut rows: BTreeMap<&'static str, u64> =
-            Entry::KINDS.into_iter().map(|kind| (kind, 0)).collect();
+        let mut rows: BTreeMap<&'static str, u64> = Kind::ALL
+            .into_iter()
+            .map(|kind| (kind.as_str(), 0))
+            .collect();
         for (kind, count) in counted {
-            *rows.entry(Entry::known_kind(&kind)).or_default() += count;
+            *rows.entry(Kind::known_word(&kind)).or_default() += count;
         }
         Ok(rows)
     }
 
     async fn claim(&self) -> Result<Vec<ClaimedRow>, DbErr> {
         let tx = self.db.begin().await?;
-        let rows = store::list_due_for_update(&tx, Self::BATCH).await?;
+        let mut rows = Vec::new();
+        for kind in Self::KINDS {
+            rows.extend(store::list_due_for_update(&tx, kind, Self::BATCH).await?);
+        }
         if !rows.is_empty() {
             let ids: Vec<u64> = rows.iter().map(|row| row.id).collect();
             store::postpone(&tx, &ids, Self::CLAIM).await?;
@@ -208,6 +198,13 @@ impl Relay {
                 Ok(StoredEntry::Draw(draw)) => {
                     let outgoing = self.draw_message(draw).await;
                     publishes.push((row, outgoing));
+                }
+                Ok(StoredEntry::AdminCopy { .. }) => {
+                    let error = "a copy for the admin database is not this relay's work";
+                    outcomes.push(Outcome {
+                        row,
+                        result: Err(error.into()),
+                    });
                 }
                 Err(error) => outcomes.push(Outcome {
                     row,
@@ -277,6 +274,6 @@ impl Relay {
 fn count_done(outcomes: &[Outcome]) {
     let done = outcomes.iter().filter(|outcome| outcome.result.is_ok());
     for outcome in done {
-        metrics::outbox_done(Entry::known_kind(&outcome.row.kind), 1);
+        metrics::outbox_done(Kind::known_word(&outcome.row.kind), 1);
     }
 }

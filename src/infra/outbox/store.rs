@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sea_orm::{ConnectionTrait, DbErr, FromQueryResult};
 
-use super::entry::{Entry, StoredEntry};
+use super::entry::{Entry, Kind, StoredEntry};
 use crate::infra::mysql::{placeholders, sql};
 
 /// Rows of one INSERT.
@@ -39,7 +39,11 @@ async fn insert_batch(conn: &impl ConnectionTrait, entries: &[Entry]) -> Result<
     for entry in entries {
         let body = serde_json::to_string(&entry.to_stored())
             .map_err(|error| DbErr::Json(error.to_string()))?;
-        values.extend([entry.dedupe_key().into(), entry.kind().into(), body.into()]);
+        values.extend([
+            entry.dedupe_key().into(),
+            entry.kind().as_str().into(),
+            body.into(),
+        ]);
     }
     let text = format!(
         "INSERT INTO outbox (dedupe_key, kind, body, not_before, created_at) VALUES {rows} \
@@ -48,20 +52,19 @@ async fn insert_batch(conn: &impl ConnectionTrait, entries: &[Entry]) -> Result<
     conn.execute_raw(sql(text, values)).await.map(|_| ())
 }
 
-/// Locks the oldest due rows, of the kinds that are known here, that nobody else is looking at.
+/// Locks the oldest due rows of a kind that nobody else is looking at.
 pub(super) async fn list_due_for_update(
     conn: &impl ConnectionTrait,
+    kind: Kind,
     limit: u32,
 ) -> Result<Vec<ClaimedRow>, DbErr> {
-    let text = format!(
-        "SELECT id, kind, body, attempts FROM outbox WHERE not_before <= NOW(3) AND kind IN {} \
+    ClaimedRow::find_by_statement(sql(
+        "SELECT id, kind, body, attempts FROM outbox WHERE kind = ? AND not_before <= NOW(3) \
          ORDER BY not_before LIMIT ? FOR UPDATE SKIP LOCKED",
-        placeholders(1, Entry::KINDS.len())
-    );
-    let kinds = Entry::KINDS.into_iter().map(Into::into);
-    ClaimedRow::find_by_statement(sql(text, kinds.chain([limit.into()])))
-        .all(conn)
-        .await
+        [kind.as_str().into(), limit.into()],
+    ))
+    .all(conn)
+    .await
 }
 
 /// Moves rows into the future: a claim, or the pause after a failure.
@@ -90,15 +93,15 @@ pub(super) async fn delete(conn: &impl ConnectionTrait, ids: &[u64]) -> Result<(
         .map(|_| ())
 }
 
-/// How long the oldest row has been waiting, in milliseconds; 0 when none waits.
-pub(super) async fn age_ms(conn: &impl ConnectionTrait) -> Result<u64, DbErr> {
-    let row = conn
-        .query_one_raw(sql(
-            "SELECT CAST(COALESCE(TIMESTAMPDIFF(MICROSECOND, MIN(created_at), NOW(3)), 0) DIV 1000 AS SIGNED) \
-             AS age FROM outbox",
-            [],
-        ))
-        .await?;
+/// How long the oldest row of these kinds has been waiting, in milliseconds; 0 when none waits.
+pub(super) async fn age_ms(conn: &impl ConnectionTrait, kinds: &[Kind]) -> Result<u64, DbErr> {
+    let text = format!(
+        "SELECT CAST(COALESCE(TIMESTAMPDIFF(MICROSECOND, MIN(created_at), NOW(3)), 0) DIV 1000 AS SIGNED) \
+         AS age FROM outbox WHERE kind IN {}",
+        placeholders(1, kinds.len())
+    );
+    let kinds = kinds.iter().map(|kind| kind.as_str().into());
+    let row = conn.query_one_raw(sql(text, kinds)).await?;
     let age: i64 = row
         .map(|row| row.try_get("", "age"))
         .transpose()?

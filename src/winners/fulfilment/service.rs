@@ -17,6 +17,7 @@ use crate::{
     infra::{
         idempotency,
         mysql::{TransactionRetry, read_in_turn},
+        outbox::Entry,
     },
     kernel::{ActivityId, UserId, WinRecordId},
     telemetry::metrics,
@@ -92,6 +93,12 @@ impl WinnerService {
                 });
                 let entry = actor.did("win.fulfilment", held.activity_id, Some(detail));
                 audit::record(&tx, &entry).await?;
+                let copy = Entry::CopyWin {
+                    activity_id: held.activity_id,
+                    win_record_id: id,
+                    change: next.state.as_str(),
+                };
+                self.shared.deps.outbox.append(&tx, &[copy]).await?;
                 next
             }
         };
@@ -103,6 +110,7 @@ impl WinnerService {
         };
         idempotency::settle(&tx, &fulfilled).await?;
         tx.commit().await?;
+        self.shared.deps.outbox.wake();
         Ok(fulfilled)
     }
 

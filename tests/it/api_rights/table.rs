@@ -112,6 +112,18 @@ pub(super) const ROUTES: &[Route] = &[
         Who::RoomHost,
         &[200],
     ),
+    route(
+        "GET",
+        "/v1/activities/{activityId}/participants.csv",
+        Who::RoomHost,
+        &[200],
+    ),
+    route(
+        "GET",
+        "/v1/activities/{activityId}/winners.csv",
+        Who::RoomHost,
+        &[409],
+    ),
     route("GET", "/v1/activities", Who::AnyHost, &[200]),
     route("POST", "/v1/activities", Who::RoomHost, &[201]),
     route(

@@ -120,6 +120,10 @@ impl Process {
         lines[lines.len().saturating_sub(20)..].join("\n")
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.lock().unwrap().id()
+    }
+
     /// Sends a signal by name: `STOP`, `CONT`, `TERM`, `INT`, `KILL`.
     pub(crate) fn signal(&self, name: &str) {
         let pid = self.child.lock().unwrap().id().to_string();

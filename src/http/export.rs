@@ -1,0 +1,396 @@
+//! Answers that are too large to be held: read page by page, as fast as the caller takes them.
+
+use std::{
+    error::Error,
+    fmt::Display,
+    future::{Ready, ready},
+    io,
+    sync::Arc,
+    time::Duration,
+};
+
+use actix_web::{
+    FromRequest, HttpRequest, HttpResponse,
+    dev::Payload,
+    http::{Method, StatusCode, Version, header},
+    web::Bytes,
+};
+use futures_util::stream;
+use sea_orm::DbErr;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tracing::Instrument;
+
+use super::problem::Problem;
+use crate::{infra::mysql::is_unavailable, kernel::Supervisor, telemetry::metrics};
+
+/// Why an export could not be made, or broke off.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    #[error("cannot read the rows in MySQL")]
+    Database(#[from] DbErr),
+
+    #[error("cannot write the rows as CSV")]
+    Csv(#[from] csv::Error),
+
+    #[error("{0} while it was being exported")]
+    Changed(&'static str),
+}
+
+impl From<ExportError> for Problem {
+    fn from(error: ExportError) -> Self {
+        const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+        let is_passing = match &error {
+            ExportError::Database(source) => is_unavailable(source),
+            ExportError::Changed(_) => true,
+            ExportError::Csv(_) => false,
+        };
+        if is_passing {
+            let detail = "the export cannot be made at the moment";
+            return Self::unavailable("unavailable", detail, RETRY_AFTER).with_cause(error);
+        }
+        Self::internal(error)
+    }
+}
+
+/// What the pages of an export are read from.
+pub trait Pages: Send + 'static {
+    /// The next bytes of the file; `None` behind the last.
+    ///
+    /// # Errors
+    ///
+    /// Ends the answer in its middle, so that nobody takes a part for the whole.
+    fn next(&mut self) -> impl Future<Output = Result<Option<Bytes>, ExportError>> + Send;
+}
+
+/// The exports of a process: few at a time, and all ended when it stops. Cheap to clone.
+#[derive(Clone)]
+pub struct Exports {
+    places: Arc<Semaphore>,
+    streams: Supervisor,
+}
+
+impl Exports {
+    const AT_ONCE: usize = 2;
+    const BUSY_FOR: Duration = Duration::from_secs(10);
+    /// How long a caller may take for one page; a place is not for somebody who is gone.
+    const PATIENCE: Duration = Duration::from_mins(1);
+
+    /// They run under `streams`, and break off once it is asked to stop.
+    pub fn new(streams: Supervisor) -> Self {
+        Self {
+            places: Arc::new(Semaphore::new(Self::AT_ONCE)),
+            streams,
+        }
+    }
+
+    /// A place for one export; `503 exports_busy` when all are taken.
+    pub fn begin(&self) -> Result<ExportPlace, Problem> {
+        let busy = || {
+            let detail = "as many exports are running as this process makes at a time";
+            Problem::unavailable("exports_busy", detail, Self::BUSY_FOR)
+        };
+        let permit = Arc::clone(&self.places).try_acquire_owned();
+        Ok(ExportPlace {
+            permit: permit.map_err(|_| busy())?,
+            streams: self.streams.clone(),
+        })
+    }
+}
+
+/// The right to run one export.
+pub struct ExportPlace {
+    permit: OwnedSemaphorePermit,
+    streams: Supervisor,
+}
+
+impl ExportPlace {
+    /// The answer with everything that `pages` gives; the first page is there before it begins.
+    ///
+    /// # Errors
+    ///
+    /// That of the first page.
+    pub async fn answer<P: Pages>(
+        self,
+        file: CsvFile,
+        mut pages: P,
+    ) -> Result<HttpResponse, ExportError> {
+        let first = pages.next().await?;
+        let (sender, receiver) = mpsc::channel(1);
+        let Self { permit, streams } = self;
+        let pump = Pump {
+            sender,
+            patience: Exports::PATIENCE,
+        };
+        let stop = streams.stop_token();
+        let work = async move {
+            let _permit = permit;
+            let ended = match stop.run_until_cancelled(pump.run(first, &mut pages)).await {
+                Some(ended) => ended,
+                None => Ended::Stopping,
+            };
+            report(file.kind, &ended);
+        };
+        drop(streams.spawn_once(work.in_current_span()));
+        Ok(file.response().streaming(body(receiver)))
+    }
+}
+
+/// A part of the answer on its way from where it is read to where it is written.
+#[derive(Debug)]
+enum Part {
+    Bytes(Bytes),
+    /// All parts were sent. A channel that closes without it was broken off.
+    End,
+}
+
+/// How an export ended.
+#[derive(Debug)]
+enum Ended {
+    Complete,
+    /// The caller has gone away.
+    Left,
+    /// The caller took nothing for too long.
+    Idle,
+    Stopping,
+    Failed(ExportError),
+}
+
+impl Ended {
+    const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Left => "left",
+            Self::Idle => "idle",
+            Self::Stopping => "stopping",
+            Self::Failed(_) => "failed",
+        }
+    }
+}
+
+struct Pump {
+    sender: mpsc::Sender<Part>,
+    patience: Duration,
+}
+
+impl Pump {
+    /// Reads a page only once the one before it was taken.
+    async fn run<P: Pages>(self, first: Option<Bytes>, pages: &mut P) -> Ended {
+        let mut page = first;
+        loop {
+            let is_last = page.is_none();
+            match self.room().await {
+                Ok(room) => room.send(page.map_or(Part::End, Part::Bytes)),
+                Err(ended) => return ended,
+            }
+            if is_last {
+                return Ended::Complete;
+            }
+            if let Err(ended) = self.room().await {
+                return ended;
+            }
+            page = tokio::select! {
+                () = self.sender.closed() => return Ended::Left,
+                next = pages.next() => match next {
+                    Ok(page) => page,
+                    Err(error) => return Ended::Failed(error),
+                },
+            };
+        }
+    }
+
+    /// There is room once the caller has taken what was sent.
+    async fn room(&self) -> Result<mpsc::Permit<'_, Part>, Ended> {
+        match tokio::time::timeout(self.patience, self.sender.reserve()).await {
+            Ok(Ok(room)) => Ok(room),
+            Ok(Err(_)) => Err(Ended::Left),
+            Err(_) => Err(Ended::Idle),
+        }
+    }
+}
+
+/// The parts as a body that fails unless its end was told.
+fn body(receiver: mpsc::Receiver<Part>) -> impl stream::Stream<Item = io::Result<Bytes>> {
+    stream::unfold(Some(receiver), async |receiver| {
+        let mut receiver = receiver?;
+        match receiver.recv().await {
+            Some(Part::Bytes(bytes)) => Some((Ok(bytes), Some(receiver))),
+            Some(Part::End) => None,
+            None => Some((Err(io::Error::other("the export was broken off")), None)),
+        }
+    })
+}
+
+fn report(kind: &'static str, ended: &Ended) {
+    metrics::export_ended(kind, ended.as_str());
+    if let Ended::Failed(error) = ended {
+        let error = error as &dyn Error;
+        tracing::warn!(error, export.kind = kind, "export broken off");
+    } else {
+        tracing::info!(
+            export.kind = kind,
+            export.ended = ended.as_str(),
+            "export ended"
+        );
+    }
+}
+
+/// What the exports are, by RFC 7111.
+pub const CSV_MEDIA_TYPE: &str = "text/csv; charset=utf-8; header=present";
+
+/// What a caller gets: a CSV file with a name.
+#[derive(Clone, Debug)]
+pub struct CsvFile {
+    kind: &'static str,
+    name: String,
+}
+
+impl CsvFile {
+    /// `kind` is the word in its name, in the log and in the metrics.
+    pub fn new(kind: &'static str, id: impl Display) -> Self {
+        let name = format!("activity-{id}-{kind}.csv");
+        Self { kind, name }
+    }
+
+    fn response(&self) -> actix_web::HttpResponseBuilder {
+        let mut response = HttpResponse::build(StatusCode::OK);
+        let attachment = format!("attachment; filename=\"{}\"", self.name);
+        response
+            .content_type(CSV_MEDIA_TYPE)
+            .insert_header((header::CONTENT_DISPOSITION, attachment))
+            .insert_header((header::CACHE_CONTROL, "no-store"));
+        response
+    }
+
+    /// The same head without a body.
+    pub fn head_only(&self) -> HttpResponse {
+        let nothing = stream::empty::<io::Result<Bytes>>();
+        self.response().streaming(nothing)
+    }
+}
+
+/// How a file is asked for. HTTP/1.0 is refused: its answers end with the connection, so that half of
+/// one looks like the whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExportRequest {
+    Whole,
+    HeadOnly,
+}
+
+impl FromRequest for ExportRequest {
+    type Error = Problem;
+    type Future = Ready<Result<Self, Problem>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        ready(match (request.version(), request.method()) {
+            (Version::HTTP_09 | Version::HTTP_10, _) => {
+                let detail = "exports need HTTP/1.1, whose answers show where they end";
+                let status = StatusCode::HTTP_VERSION_NOT_SUPPORTED;
+                Err(Problem::new(status, "http_1_1_needed", detail))
+            }
+            (_, &Method::HEAD) => Ok(Self::HeadOnly),
+            _ => Ok(Self::Whole),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures_util::StreamExt;
+
+    use super::*;
+
+    /// Counts how often it was asked; behind three pages it ends, or fails.
+    struct Three {
+        asked: Arc<AtomicUsize>,
+        fails: bool,
+    }
+
+    impl Three {
+        fn new() -> Self {
+            Self {
+                asked: Arc::default(),
+                fails: false,
+            }
+        }
+    }
+
+    impl Pages for Three {
+        async fn next(&mut self) -> Result<Option<Bytes>, ExportError> {
+            match self.asked.fetch_add(1, Ordering::SeqCst) {
+                0..3 => Ok(Some(Bytes::from_static(b"row"))),
+                _ if self.fails => Err(ExportError::Changed("it was changed")),
+                _ => Ok(None),
+            }
+        }
+    }
+
+    fn pump(patience: Duration) -> (Pump, mpsc::Receiver<Part>) {
+        let (sender, receiver) = mpsc::channel(1);
+        (Pump { sender, patience }, receiver)
+    }
+
+    const LONG: Duration = Duration::from_mins(1);
+
+    #[tokio::test]
+    async fn a_body_ends_well_only_when_its_last_page_was_read() {
+        for (fails, expected) in [(false, "complete"), (true, "failed")] {
+            let mut pages = Three {
+                fails,
+                ..Three::new()
+            };
+            let first = pages.next().await.unwrap();
+            let (pump, receiver) = pump(LONG);
+
+            let taken = body(receiver).collect::<Vec<_>>();
+            let (ended, taken) = tokio::join!(pump.run(first, &mut pages), taken);
+
+            assert_eq!(ended.as_str(), expected);
+            assert_eq!(taken.iter().filter(|part| part.is_ok()).count(), 3);
+            assert_eq!(taken.iter().any(Result::is_err), fails);
+        }
+    }
+
+    #[tokio::test]
+    async fn nothing_is_read_for_a_caller_who_takes_nothing_and_the_place_is_given_up() {
+        let mut pages = Three::new();
+        let asked = Arc::clone(&pages.asked);
+        let first = pages.next().await.unwrap();
+        let (pump, receiver) = pump(Duration::from_millis(50));
+
+        let ended = pump.run(first, &mut pages).await;
+
+        assert_eq!(ended.as_str(), "idle");
+        assert_eq!(asked.load(Ordering::SeqCst), 1);
+        let taken: Vec<_> = body(receiver).collect().await;
+        assert!(taken.last().unwrap().is_err(), "{taken:?}");
+    }
+
+    #[tokio::test]
+    async fn a_caller_who_leaves_ends_the_reading() {
+        let mut pages = Three::new();
+        let first = pages.next().await.unwrap();
+        let (pump, receiver) = pump(LONG);
+        drop(receiver);
+
+        assert_eq!(pump.run(first, &mut pages).await.as_str(), "left");
+    }
+
+    #[test]
+    fn only_so_many_run_at_a_time() {
+        let exports = Exports::new(Supervisor::default());
+        let held: Vec<_> = (0..Exports::AT_ONCE)
+            .map(|_| exports.begin().unwrap())
+            .collect();
+
+        let refused = exports.begin().err().unwrap();
+        assert_eq!(
+            (refused.status().as_u16(), refused.code()),
+            (503, "exports_busy")
+        );
+        drop(held);
+        assert!(exports.begin().is_ok());
+    }
+}
