@@ -124,7 +124,8 @@ impl WinnerService {
             return Ok(UserResult::after_draw(&detail, &winners, user, crowd));
         }
         let wait = self.shared.waits.get_with(id, async { Arc::default() });
-        Ok(self.before_draw(&detail, &wait.await, chance))
+        let wait = wait.await;
+        Ok(self.before_draw(&detail, &wait, chance))
     }
 
     fn before_draw(&self, detail: &ActivityDetail, wait: &Wait, chance: f64) -> UserResult {

@@ -5,9 +5,13 @@ use std::time::{Duration, Instant};
 use fred::{interfaces::KeysInterface, types::Expiration};
 use futures_util::future::join_all;
 
-use super::{Truth, joined_bag, line::Line, users_of};
+use super::{
+    Truth, joined_bag,
+    line::{Line, Told},
+    users_of,
+};
 use crate::{
-    harness::{BagSpec, Proxies, World, eventually},
+    harness::{Api, Bag, BagSpec, Proxies, World, eventually},
     proxy::Proxy,
 };
 
@@ -44,8 +48,71 @@ async fn with_stores_that_say_nothing_a_hot_result_is_told_from_memory_without_a
     world.end().await;
 }
 
+/// What a process has seen of the bag before it is cut off.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    Open,
+    Nothing,
+}
+
+/// Waits until the process knows when the bag is drawn.
+async fn until_known(api: &Api, bag: &Bag) {
+    eventually("drawAt to be known", async || {
+        let mut line = Line::to(api).await;
+        match line.told(bag, &api.viewer(1)).await.next_poll_ms {
+            told if told <= 5_500 => Ok(()),
+            told => Err(told),
+        }
+    })
+    .await;
+}
+
+/// Everybody asks while the bag is drawn elsewhere, and some times after that.
+async fn ask_until_drawn(world: &World, api: &Api, bag: &Bag, seen: Seen) {
+    let users = users_of(bag, JOINS);
+    let mut after = 0;
+    while after < 3 {
+        let is_drawn = world.is_drawn(bag).await;
+        let answers = users.iter().map(async |user| {
+            let mut line = Line::to(api).await;
+            line.ask(bag, &api.viewer(*user)).await
+        });
+        for (status, body) in join_all(answers).await {
+            let text = String::from_utf8_lossy(&body).into_owned();
+            match seen {
+                Seen::Nothing => assert_eq!(status, 503, "{text}"),
+                Seen::Open if is_drawn => assert!(text.contains(r#""drawing""#), "{text}"),
+                Seen::Open => {
+                    let told = [r#""notDrawn""#, r#""drawing""#];
+                    assert!(told.iter().any(|word| text.contains(word)), "{text}");
+                }
+            }
+        }
+        after += usize::from(is_drawn);
+    }
+}
+
+/// Waits until everybody is told what is so.
+async fn until_all_know(world: &World, api: &Api, bag: &Bag) {
+    let truth = Truth::of(world, bag).await;
+    for user in users_of(bag, JOINS) {
+        eventually("the result to be known", async || {
+            let mut line = Line::to(api).await;
+            let (status, body) = line.ask(bag, &api.viewer(user)).await;
+            let told = serde_json::from_slice::<Told>(&body);
+            let told = told.map_err(|_| format!("{status}"))?;
+            if !told.is_final() {
+                return Err(told.result);
+            }
+            truth.assert_told(user, &told);
+            Ok(())
+        })
+        .await;
+    }
+}
+
 /// A process that is cut off from MySQL and Redis while the bag is drawn elsewhere.
-async fn cut_off(outage: fn(&Proxy), is_known: bool) {
+async fn cut_off(outage: fn(&Proxy), seen: Seen) {
     let world = World::new().await;
     let drawing = world.serve().await;
     let api = world.api(&drawing).await;
@@ -55,64 +122,18 @@ async fn cut_off(outage: fn(&Proxy), is_known: bool) {
     changes.push(("SWEEPER__ENABLED", "false"));
     let process = world.serve_with(&changes).await;
     let cut_off = world.api(&process).await;
-    let users = users_of(&bag, JOINS);
     world.draw_in(&bag, 4_000).await;
-    if is_known {
-        eventually("drawAt to be known", async || {
-            let mut line = Line::to(&cut_off).await;
-            match line.told(&bag, &cut_off.viewer(1)).await.next_poll_ms {
-                told if told <= 5_500 => Ok(()),
-                told => Err(told),
-            }
-        })
-        .await;
+    if seen == Seen::Open {
+        until_known(&cut_off, &bag).await;
     }
+
     outage(&proxies.redis);
     outage(&proxies.mysql);
-
-    let until_drawn = world.all_drawn(std::slice::from_ref(&bag));
-    let asking = async {
-        // While it is drawn, and some times after that.
-        let mut after = 0;
-        while after < 3 {
-            let is_drawn = world.is_drawn(&bag).await;
-            let answers = users.iter().map(async |user| {
-                let mut line = Line::to(&cut_off).await;
-                line.ask(&bag, &cut_off.viewer(*user)).await
-            });
-            for (status, body) in join_all(answers).await {
-                let text = String::from_utf8_lossy(&body).into_owned();
-                let is_told = text.contains(r#""notDrawn""#) || text.contains(r#""drawing""#);
-                assert!(
-                    status == 503 && !is_known || status == 200 && is_told && is_known,
-                    "{status}: {text}"
-                );
-                let has_passed = is_drawn && is_known;
-                assert!(!has_passed || text.contains(r#""drawing""#), "{text}");
-            }
-            after += usize::from(is_drawn);
-        }
-    };
-    tokio::join!(until_drawn, asking);
-
+    ask_until_drawn(&world, &cut_off, &bag, seen).await;
     proxies.redis.resume();
     proxies.mysql.resume();
-    let truth = Truth::of(&world, &bag).await;
-    for user in users {
-        eventually("the result to be known", async || {
-            let mut line = Line::to(&cut_off).await;
-            let (status, body) = line.ask(&bag, &cut_off.viewer(user)).await;
-            let told = serde_json::from_slice::<super::line::Told>(&body);
-            let told = told.map_err(|_| format!("{status}"))?;
-            if told.is_final() {
-                truth.assert_told(user, &told);
-                Ok(())
-            } else {
-                Err(told.result)
-            }
-        })
-        .await;
-    }
+
+    until_all_know(&world, &cut_off, &bag).await;
     drawing.stop().await;
     process.stop().await;
     world.end().await;
@@ -120,17 +141,17 @@ async fn cut_off(outage: fn(&Proxy), is_known: bool) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_without_stores_tells_that_the_draw_runs_until_it_knows_more() {
-    cut_off(Proxy::refuse, true).await;
+    cut_off(Proxy::refuse, Seen::Open).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_whose_stores_fall_silent_tells_that_the_draw_runs_until_it_knows_more() {
-    cut_off(Proxy::stall, true).await;
+    cut_off(Proxy::stall, Seen::Open).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_knows_nothing_and_has_no_stores_says_so_and_invents_no_result() {
-    cut_off(Proxy::refuse, false).await;
+    cut_off(Proxy::refuse, Seen::Nothing).await;
 }
 
 /// It knows that the bag is drawn, and cannot learn who won.
@@ -160,20 +181,7 @@ async fn a_process_that_cannot_read_the_winners_tells_nobody_that_it_lost() {
     }
     proxies.mysql.resume();
 
-    let truth = Truth::of(&world, &bag).await;
-    for user in users {
-        eventually("the winners to be read", async || {
-            let mut line = Line::to(&cut_off).await;
-            let (status, body) = line.ask(&bag, &cut_off.viewer(user)).await;
-            if status == 503 {
-                return Err("503");
-            }
-            let told = serde_json::from_slice(&body).expect("a result");
-            truth.assert_told(user, &told);
-            Ok(())
-        })
-        .await;
-    }
+    until_all_know(&world, &cut_off, &bag).await;
     drawing.stop().await;
     process.stop().await;
     world.end().await;
@@ -208,8 +216,10 @@ async fn an_older_copy_in_redis_does_not_take_a_result_back() {
     })
     .await;
 
-    let life = Some(Expiration::EX(3_600));
-    let set = world.redis.set::<(), _, _>(&key, open, life, None, false);
+    let an_hour = Some(Expiration::EX(3_600));
+    let set = world
+        .redis
+        .set::<(), _, _>(&key, open, an_hour, None, false);
     set.await.expect("an old copy");
     let is_healed = async || {
         let copy: String = world.redis.get(&key).await.expect("a copy");

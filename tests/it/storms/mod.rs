@@ -65,7 +65,8 @@ impl World {
         );
         self.execute(&statement).await;
         let copy = self.keys().activity(bag.id);
-        let _: i64 = self.redis.unlink(copy).await.expect("forgotten");
+        let forgotten = Box::pin(self.redis.unlink::<i64, _>(copy));
+        forgotten.await.expect("forgotten");
     }
 
     async fn is_drawn(&self, bag: &Bag) -> bool {

@@ -105,7 +105,7 @@ impl Room {
             .await;
             meanwhile.await;
         };
-        let (heard, ()) = tokio::join!(polling, drawing);
+        let (heard, ()) = tokio::join!(polling, Box::pin(drawing));
 
         self.world.assert_drawn_once(&self.bag).await;
         let truth = Truth::of(&self.world, &self.bag).await;
