@@ -15,7 +15,7 @@ use opentelemetry::{KeyValue, trace::TracerProvider as _};
 use opentelemetry_otlp::{ExporterBuildError, Protocol, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::{
     Resource,
-    trace::{BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracerProvider},
+    trace::{BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracerProvider, ShouldSample},
 };
 use tracing::{Metadata, level_filters::LevelFilter};
 use tracing_subscriber::{Layer, Registry, filter::filter_fn};
@@ -111,10 +111,9 @@ fn is_exported(metadata: &Metadata<'_>) -> bool {
 
 /// Our own parents decide for their children. Of others only a "no" counts by itself: their "yes"
 /// is subject to our ratio, by the trace id alone, so that nobody can make us export more.
-fn sampler(ratio: f64) -> Sampler {
+fn sampler(ratio: f64) -> impl ShouldSample {
     let by_ratio = Sampler::TraceIdRatioBased(ratio);
-    let by_parent = Sampler::parent_based(by_ratio.clone()).with_remote_parent_sampled(by_ratio);
-    Sampler::ParentBased(Box::new(by_parent))
+    Sampler::parent_based(by_ratio.clone()).with_remote_parent_sampled(by_ratio)
 }
 
 fn resource(settings: &TelemetrySettings, namespace: &str) -> Resource {
@@ -131,4 +130,34 @@ fn resource(settings: &TelemetrySettings, namespace: &str) -> Resource {
     Resource::builder_empty()
         .with_attributes(attributes)
         .build()
+}
+
+#[cfg(test)]
+mod tests {
+    use opentelemetry::{
+        Context,
+        trace::{SpanContext, SpanId, SpanKind, TraceContextExt, TraceFlags, TraceId, TraceState},
+    };
+    use opentelemetry_sdk::trace::SamplingDecision;
+
+    use super::*;
+
+    /// Whether a child of a caller's span is exported.
+    fn is_sampled(ratio: f64, flags: TraceFlags) -> bool {
+        let trace_id = TraceId::from_bytes([1; 16]);
+        let (span_id, state) = (SpanId::from_bytes([1; 8]), TraceState::default());
+        let parent = SpanContext::new(trace_id, span_id, flags, true, state);
+        let parent = Context::new().with_remote_span_context(parent);
+        let kind = SpanKind::Server;
+        let result =
+            sampler(ratio).should_sample(Some(&parent), trace_id, "http.request", &kind, &[], &[]);
+        result.decision == SamplingDecision::RecordAndSample
+    }
+
+    #[test]
+    fn a_caller_can_have_less_exported_but_not_more() {
+        assert!(is_sampled(1.0, TraceFlags::SAMPLED));
+        assert!(!is_sampled(1.0, TraceFlags::default()));
+        assert!(!is_sampled(0.0, TraceFlags::SAMPLED));
+    }
 }

@@ -43,13 +43,15 @@ impl fmt::Debug for Transport {
 #[async_trait]
 impl HttpClient for Transport {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-        let answer = self.client.request(request.map(Full::new));
+        let (client, limit) = (self.client.clone(), self.limit);
         let whole = async move {
-            let (head, body) = answer.await?.into_parts();
+            let (head, body) = client.request(request.map(Full::new)).await?.into_parts();
             let body = Limited::new(body, ANSWER_LIMIT_BYTES).collect().await?;
             Ok::<_, HttpError>(Response::from_parts(head, body.to_bytes()))
         };
-        let sending = self.runtime.spawn(tokio::time::timeout(self.limit, whole));
+        // All of it inside of the task: even a time-out cannot be made without a runtime.
+        let task = async move { tokio::time::timeout(limit, whole).await };
+        let sending = self.runtime.spawn(task);
         sending.await??
     }
 }

@@ -112,8 +112,9 @@ fn declared() -> Vec<(String, String)> {
     all
 }
 
-/// What comes with the read path, the streams of events and the exports.
-const COMING: [&str; 4] = [
+/// What comes with the read path, the streams of events, the exports and the admin copy.
+const COMING: [&str; 5] = [
+    "luckybag_admin_copy_age_seconds",
     "luckybag_cache_reads_total",
     "luckybag_exports_total",
     "luckybag_live_refused_total",
