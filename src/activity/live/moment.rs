@@ -70,12 +70,18 @@ impl Moment {
     ) -> Self {
         let is_over = is_over(&detail, now, linger);
         let count = detail.joined_count;
-        Self::new(detail, count, now, is_over)
+        Self {
+            is_over,
+            ..Self::new(detail, count, now)
+        }
     }
 
     /// The same moment for somebody who has just come: only the time is another.
     pub(super) fn at(&self, now: Option<Timestamp>) -> Self {
-        Self::new(Arc::clone(&self.detail), self.count, now, self.is_over)
+        Self {
+            is_over: self.is_over,
+            ..Self::new(Arc::clone(&self.detail), self.count, now)
+        }
     }
 
     /// The moment after this one, if `look` has found anything new.
@@ -87,15 +93,13 @@ impl Moment {
         let count = look.count.or(self.count);
         let is_over = self.is_over || is_over(detail, look.now, linger);
         let is_new = newer.is_some() || count != self.count || is_over != self.is_over;
-        is_new.then(|| Self::new(Arc::clone(detail), count, look.now, is_over))
+        is_new.then(|| Self {
+            is_over,
+            ..Self::new(Arc::clone(detail), count, look.now)
+        })
     }
 
-    fn new(
-        detail: Arc<ActivityDetail>,
-        count: Option<u64>,
-        now: Option<Timestamp>,
-        is_over: bool,
-    ) -> Self {
+    fn new(detail: Arc<ActivityDetail>, count: Option<u64>, now: Option<Timestamp>) -> Self {
         Self {
             status: json(&StatusData {
                 status: detail.status,
@@ -111,7 +115,7 @@ impl Moment {
             drawn: (detail.status == Status::Drawn).then(|| drawn(&detail)),
             detail,
             count,
-            is_over,
+            is_over: false,
         }
     }
 

@@ -43,7 +43,7 @@ impl Watcher {
         let mut pauses = interval(Self::PAUSE);
         // Looks that were late are not made up for, so the pause is the least there is.
         pauses.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut look_no = 0;
+        let mut look_no: u64 = 0;
         loop {
             tokio::select! {
                 () = self.shared.stop.cancelled() => return,
@@ -53,7 +53,7 @@ impl Watcher {
                     }
                 }
                 _ = pauses.tick() => {
-                    let look = self.look(look_no % Self::LOOKS_A_COUNT == 0);
+                    let look = Box::pin(self.look(look_no));
                     let Some(look) = self.shared.stop.run_until_cancelled(look).await else {
                         return;
                     };
@@ -64,7 +64,8 @@ impl Watcher {
         }
     }
 
-    async fn look(&self, is_counting: bool) -> Look {
+    async fn look(&self, look_no: u64) -> Look {
+        let is_counting = look_no.is_multiple_of(Self::LOOKS_A_COUNT);
         let activities = &self.shared.activities;
         let count = async {
             if is_counting {
