@@ -80,7 +80,7 @@ impl ToSchema for EventsBody {
     }
 }
 
-fn report<T: ToSchema>(id: &'static str, summary: &'static str, event: Value) -> Operation {
+fn report<T: ToSchema>(id: &'static str, summary: &'static str, event: &Value) -> Operation {
     Operation::new(Tag::Events, id, summary)
         .description(
             "Answered once all events are confirmed by the broker. Neither order nor repetition matters, \
@@ -104,7 +104,7 @@ pub(super) fn presence() -> Operation {
     report::<PresenceEvents>(
         "reportPresence",
         "Reports who entered and left rooms",
-        json!({
+        &json!({
             "roomId": "8001", "userId": "1234567890", "kind": "leave",
             "occurredAt": "2026-01-31T19:57:00.000Z",
         }),
@@ -115,7 +115,7 @@ pub(super) fn tasks() -> Operation {
     report::<TaskEvents>(
         "reportTasks",
         "Reports who finished tasks",
-        json!({
+        &json!({
             "activityId": "7265187412320780288", "userId": "1234567890", "taskId": "follow",
             "completedAt": "2026-01-31T19:57:00.000Z",
         }),

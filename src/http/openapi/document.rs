@@ -157,7 +157,7 @@ impl Parts {
         self.schemas.insert("Problem".to_owned(), body);
 
         let mut components = ComponentsBuilder::new()
-            .schemas_from_iter(merge_all(self.schemas))
+            .schemas_from_iter(merge_all(&self.schemas))
             .responses_from_iter(self.responses)
             .responses_from_iter(outside())
             .security_scheme("bearerAuth", bearer());

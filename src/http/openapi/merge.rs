@@ -10,10 +10,10 @@ use utoipa::openapi::{
 type Components = BTreeMap<String, RefOr<Schema>>;
 
 /// Replaces each component that is all of several objects by one object.
-pub(super) fn merge_all(components: Components) -> Components {
+pub(super) fn merge_all(components: &Components) -> Components {
     let merged = components.iter().map(|(name, schema)| {
         let object = match schema {
-            RefOr::T(Schema::AllOf(all_of)) => merge(all_of, &components),
+            RefOr::T(Schema::AllOf(all_of)) => merge(all_of, components),
             RefOr::T(_) | RefOr::Ref(_) => None,
         };
         let schema = object.map_or_else(|| schema.clone(), |object| Schema::from(object).into());
@@ -45,9 +45,11 @@ fn as_object(part: &RefOr<Schema>, components: &Components) -> Option<Object> {
             }
         }
     };
-    match schema {
-        Schema::Object(object) => Some(object.clone()),
-        Schema::AllOf(all_of) => merge(all_of, components),
-        _ => None,
+    if let Schema::AllOf(all_of) = schema {
+        return merge(all_of, components);
     }
+    if let Schema::Object(object) = schema {
+        return Some(object.clone());
+    }
+    None
 }

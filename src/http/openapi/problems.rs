@@ -54,6 +54,7 @@ impl KnownProblem {
     }
 
     /// The same with `Retry-After`.
+    #[must_use]
     pub const fn passing(mut self) -> Self {
         self.is_passing = true;
         self
