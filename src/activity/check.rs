@@ -27,29 +27,48 @@ pub fn line(
 }
 
 fn fault_of_line(text: &str, max_chars: usize) -> Option<String> {
-    if let Some(control) = text.chars().find(|c| c.is_control()) {
-        return Some(format!(
-            "this must not hold the control character {}",
-            control_name(control)
-        ));
-    }
-    fault_of_length(text, max_chars)
+    fault_of_characters(text, steers).or_else(|| fault_of_length(text, max_chars))
 }
 
 /// Text of several lines with 1 to `max_chars` characters.
 pub(super) fn fault_of_text(text: &str, max_chars: usize) -> Option<String> {
-    let is_refused = |c: &char| c.is_control() && *c != '\n' && *c != '\t';
-    if let Some(control) = text.chars().find(is_refused) {
-        return Some(format!(
-            "this must not hold the control character {}",
-            control_name(control)
-        ));
-    }
-    fault_of_length(text, max_chars)
+    let steers_a_text = |c| steers(c) && c != '\n' && c != '\t';
+    fault_of_characters(text, steers_a_text).or_else(|| fault_of_length(text, max_chars))
+}
+
+fn fault_of_characters(text: &str, is_refused: impl Fn(char) -> bool) -> Option<String> {
+    let control = text.chars().find(|&c| is_refused(c))?;
+    Some(format!(
+        "this must not hold the control character {}",
+        control_name(control)
+    ))
+}
+
+/// Whether a character is no text but an order to whatever shows it: to break the line, to steer the
+/// terminal, or to turn the direction of what follows, which may be somebody else's text. Scripts
+/// that run from right to left need none of them; marks and joiners, which only touch their
+/// neighbours, are text.
+fn steers(c: char) -> bool {
+    let breaks_line = matches!(c, '\u{2028}' | '\u{2029}');
+    let turns_direction = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || breaks_line || turns_direction
+}
+
+/// Whether nothing is seen of a character: it is white space, or Unicode lets it be ignored.
+fn is_invisible(c: char) -> bool {
+    let is_ignorable = matches!(
+        c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+            | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}' | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}'
+    );
+    c.is_whitespace() || is_ignorable
 }
 
 fn fault_of_length(text: &str, max_chars: usize) -> Option<String> {
-    if text.trim().is_empty() {
+    if text.chars().all(is_invisible) {
         return Some("this must not be empty".to_owned());
     }
     let is_too_long = text.chars().nth(max_chars).is_some();

@@ -1,10 +1,9 @@
 //! What everybody may see of an activity.
 
-use serde::{Deserialize, Deserializer, Serialize, de::Error};
-use serde_json::value::RawValue;
+use serde::{Deserialize, Serialize};
 
 use super::{Activity, ActivityPrize, PresenceRule, Status, Task};
-use crate::kernel::{ActivityId, RoomId, Timestamp, UserId, to_millis};
+use crate::kernel::{ActivityId, RoomId, Timestamp, UserId, exact_number, to_millis};
 
 /// The public part of an activity, as `lb:activity:<id>` holds it. Never the seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,7 +39,7 @@ pub struct ActivityDetail {
     pub rules: Option<String>,
     pub joined_count: Option<u64>,
     pub eligible_count: Option<u64>,
-    #[serde(default, deserialize_with = "exact_number")]
+    #[serde(default, deserialize_with = "exact_number::option::deserialize")]
     pub cutoff_score: Option<f64>,
     #[serde(default, with = "to_millis::option")]
     pub proof_published_at: Option<Timestamp>,
@@ -87,14 +86,6 @@ impl ActivityDetail {
             Status::Draft | Status::InReview | Status::Ready
         )
     }
-}
-
-/// Reads a number to its last bit, which `serde_json` does not do by itself.
-fn exact_number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
-    let text = Option::<Box<RawValue>>::deserialize(deserializer)?;
-    text.map(|text| text.get().parse())
-        .transpose()
-        .map_err(D::Error::custom)
 }
 
 impl From<Activity> for ActivityDetail {

@@ -5,17 +5,27 @@ use std::{
     time::{Duration, Instant},
 };
 
-use moka::{future::Cache, ops::compute::Op};
+use futures_util::future::join_all;
+use moka::future::Cache;
 use sea_orm::DatabaseConnection;
-use tokio::sync::{Mutex, MutexGuard, Semaphore};
+use tokio::sync::{Mutex, Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     ActivityDetail, ActivityError, Status,
+    detail_memory::DetailMemory,
     error::db_error,
     hot_copy::{HotCopy, HotCopyError, Known},
     store,
 };
-use crate::{infra::mysql::read_in_turn, kernel::ActivityId};
+use crate::{
+    infra::{mysql::read_in_turn, redis::aside::Asked},
+    kernel::ActivityId,
+    telemetry::metrics,
+};
+
+/// What the metrics call this cache.
+const CACHE: &str = "detail";
 
 /// What the last read of an id gave.
 enum LastRead {
@@ -31,7 +41,7 @@ pub(super) struct DetailCache {
     db: DatabaseConnection,
     hot: HotCopy,
     reads: Arc<Semaphore>,
-    memory: Cache<ActivityId, Known>,
+    memory: DetailMemory,
     /// Open activities this process has seen, for joins during an outage.
     seen_open: Cache<ActivityId, Arc<ActivityDetail>>,
     flights: Cache<ActivityId, Arc<Flight>>,
@@ -44,9 +54,8 @@ impl DetailCache {
     const FLIGHT_IDLE: Duration = Duration::from_mins(1);
     /// How long a join waits for a look at an activity that was open a moment ago.
     const JOIN_PATIENCE: Duration = Duration::from_millis(300);
-    /// How often, and how many times, to look for what another process is refilling.
-    const REFILL_PAUSE: Duration = Duration::from_millis(30);
-    const REFILL_LOOKS: u32 = 10;
+    /// Renewals under way at once.
+    const RENEWALS_AT_ONCE: usize = 16;
 
     pub(super) fn new(
         db: DatabaseConnection,
@@ -54,12 +63,11 @@ impl DetailCache {
         memory_life: Duration,
         reads: Arc<Semaphore>,
     ) -> Self {
-        let builder = || Cache::builder().max_capacity(Self::CAPACITY);
         Self {
             db,
             hot,
             reads,
-            memory: builder().time_to_live(memory_life).build(),
+            memory: DetailMemory::new(memory_life),
             seen_open: Cache::builder()
                 .max_capacity(Self::CAPACITY)
                 .time_to_live(Self::SEEN_OPEN_LIFE)
@@ -71,25 +79,22 @@ impl DetailCache {
         }
     }
 
-    /// The detail, at most the memory's life old.
+    /// The detail, at most the memory's life old. What is asked for all the time may be told a little
+    /// longer while it is renewed, and for a minute when nobody answers.
     pub(super) async fn get(&self, id: ActivityId) -> Result<Known, ActivityError> {
-        if let Some(known) = self.memory.get(&id).await {
+        if let Some(known) = self.memory.get(id).await {
+            metrics::cache_read(CACHE, "memory");
             return Ok(known);
         }
-        let arrived_at = Instant::now();
-        let flight = self.flight(id).await;
-        let mut last_read = flight.lock().await;
-        if let Some(known) = self.memory.get(&id).await {
-            return Ok(known);
+        let past = self.memory.looked_at(id).await;
+        match self.look(id, past).await {
+            Ok(known) => Ok(known),
+            Err(error) => {
+                let known = self.memory.keep_telling(id, past).await.ok_or(error)?;
+                metrics::cache_read(CACHE, "memory");
+                Ok(known)
+            }
         }
-        fail_with_the_others(id, last_read.as_ref(), arrived_at)?;
-        if let Some(known) = self.ask_redis(id).await {
-            self.remember(id, &known).await;
-            return Ok(known);
-        }
-        let known = self.read_mysql(id, &mut last_read).await?;
-        self.fill_redis(id, &known).await;
-        Ok(known)
     }
 
     /// The detail as `MySQL` has it at some time after this call.
@@ -104,8 +109,73 @@ impl DetailCache {
         }
         fail_with_the_others(id, last_read.as_ref(), arrived_at)?;
         let known = self.read_mysql(id, &mut last_read).await?;
-        self.fill_redis(id, &known).await;
+        drop(last_read);
+        self.hot.fill(id, &known).await;
         Ok(known)
+    }
+
+    /// Looks again at what is asked for all the time, before this process has to; until `stop`.
+    pub(super) async fn renew_hot(&self, stop: CancellationToken) {
+        let Some(asked_for) = self.memory.take_renewals() else {
+            return;
+        };
+        let asked_for = Mutex::new(asked_for);
+        let renewing = (0..Self::RENEWALS_AT_ONCE).map(|_| self.renew_each(&asked_for));
+        stop.run_until_cancelled(join_all(renewing)).await;
+    }
+
+    async fn renew_each(&self, asked_for: &Mutex<mpsc::Receiver<ActivityId>>) {
+        loop {
+            let next = asked_for.lock().await.recv().await;
+            let Some(id) = next else {
+                return;
+            };
+            self.renew_now(id).await;
+        }
+    }
+
+    async fn renew_now(&self, id: ActivityId) {
+        let past = self.memory.looked_at(id).await;
+        if let Err(error) = self.look(id, past).await {
+            let error = &error as &dyn std::error::Error;
+            tracing::debug!(activity.id = %id, error, "a detail was not renewed");
+        }
+        self.memory.keep_telling(id, past).await;
+    }
+
+    /// Looks at Redis and `MySQL`, one caller at a time, unless somebody has since `past`.
+    async fn look(&self, id: ActivityId, past: Option<Instant>) -> Result<Known, ActivityError> {
+        let arrived_at = Instant::now();
+        let flight = self.flight(id).await;
+        let mut last_read = flight.lock().await;
+        if let Some(known) = self.memory.get_since(id, past).await {
+            metrics::cache_read(CACHE, "memory");
+            return Ok(known);
+        }
+        fail_with_the_others(id, last_read.as_ref(), arrived_at)?;
+        let asked = self.ask_redis(id).await;
+        if let Asked::Found(known) = asked {
+            metrics::cache_read(CACHE, "redis");
+            return Ok(known);
+        }
+        let known = self.read_mysql(id, &mut last_read).await?;
+        // Who waits for the detail need not wait for the copy.
+        drop(last_read);
+        if matches!(asked, Asked::Missing) {
+            self.hot.fill(id, &known).await;
+        }
+        Ok(known)
+    }
+
+    /// What Redis has, but nothing older than what this process has told.
+    async fn ask_redis(&self, id: ActivityId) -> Asked<Known> {
+        let looked_at = Instant::now();
+        let newest = self.memory.newest(id).await;
+        let asked = self.hot.ask(id, newest.as_ref()).await;
+        if let Asked::Found(known) = &asked {
+            self.remember_from(id, known, looked_at).await;
+        }
+        asked
     }
 
     /// The detail for a join: an activity that this process has seen open stays so when nothing else
@@ -125,7 +195,8 @@ impl DetailCache {
 
     /// Looks again, and trusts `seen_open` when the look fails or takes too long.
     async fn get_or_trust(&self, id: ActivityId, seen_open: Arc<ActivityDetail>) -> Known {
-        if let Some(known) = self.memory.get(&id).await {
+        if let Some(known) = self.memory.get(id).await {
+            metrics::cache_read(CACHE, "memory");
             return known;
         }
         // Somebody else is looking; one waiting join a second is enough.
@@ -141,26 +212,20 @@ impl DetailCache {
         known
     }
 
-    /// Keeps what was read, unless something newer is known.
+    /// Keeps what is known now, unless something newer is.
     pub(super) async fn remember(&self, id: ActivityId, known: &Known) {
-        self.note_if_open(id, known).await;
-        self.memory
-            .entry(id)
-            .and_compute_with(|held| {
-                let is_newer = held.is_none_or(|held| is_at_least(known, held.value()));
-                std::future::ready(if is_newer {
-                    Op::Put(known.clone())
-                } else {
-                    Op::Nop
-                })
-            })
-            .await;
+        self.remember_from(id, known, Instant::now()).await;
     }
 
-    /// The same, but keeps nothing that nobody has asked this process for: it would only grow old
-    /// until somebody does.
+    async fn remember_from(&self, id: ActivityId, known: &Known, looked_at: Instant) {
+        self.note_if_open(id, known).await;
+        self.memory.remember(id, known, looked_at).await;
+    }
+
+    /// The same as [`Self::remember`], but keeps nothing that nobody has asked this process for: it
+    /// would only grow old until somebody does.
     async fn renew(&self, id: ActivityId, known: &Known) {
-        if self.memory.contains_key(&id) {
+        if self.memory.looked_at(id).await.is_some() {
             self.remember(id, known).await;
         } else {
             self.note_if_open(id, known).await;
@@ -214,73 +279,31 @@ impl DetailCache {
         self.flights.get_with(id, empty).await
     }
 
-    /// What Redis has, or what another process puts there in a moment.
-    async fn ask_redis(&self, id: ActivityId) -> Option<Known> {
-        if !self.hot.is_reachable() {
-            return None;
-        }
-        let answer = async {
-            if let Some(known) = self.hot.read(id).await? {
-                return Ok(Some(known));
-            }
-            if self.hot.may_refill(id).await? {
-                return Ok(None);
-            }
-            for _ in 0..Self::REFILL_LOOKS {
-                tokio::time::sleep(Self::REFILL_PAUSE).await;
-                if let Some(known) = self.hot.read(id).await? {
-                    return Ok(Some(known));
-                }
-            }
-            Ok::<_, HotCopyError>(None)
-        };
-        answer.await.unwrap_or_else(|error| {
-            log_failed_copy(&error);
-            None
-        })
-    }
-
     async fn read_mysql(
         &self,
         id: ActivityId,
-        last_read: &mut MutexGuard<'_, Option<LastRead>>,
+        last_read: &mut Option<LastRead>,
     ) -> Result<Known, ActivityError> {
         let started_at = Instant::now();
+        metrics::cache_read(CACHE, "mysql");
         let found = read_in_turn(&self.reads, store::find(&self.db, id)).await;
         let known = match found {
             Ok(Some(activity)) => Known::Found(Arc::new(activity.into())),
             Ok(None) => Known::Unknown,
             Err(error) => {
-                **last_read = Some(LastRead::Failed {
+                *last_read = Some(LastRead::Failed {
                     ended_at: Instant::now(),
                 });
                 return Err(db_error("read an activity")(error));
             }
         };
         let done = known.clone();
-        **last_read = Some(LastRead::Done {
+        *last_read = Some(LastRead::Done {
             started_at,
             known: done,
         });
-        self.remember(id, &known).await;
+        self.remember_from(id, &known, started_at).await;
         Ok(known)
-    }
-
-    async fn fill_redis(&self, id: ActivityId, known: &Known) {
-        if !self.hot.is_reachable() {
-            return;
-        }
-        let written = match known {
-            Known::Found(detail) => self.hot.write(detail).await,
-            Known::Unknown => self.hot.write_unknown(id).await,
-        };
-        let filled = match written {
-            Ok(()) => self.hot.end_refill(id).await,
-            Err(error) => Err(error),
-        };
-        if let Err(error) = filled {
-            log_failed_copy(&error);
-        }
     }
 }
 
@@ -309,18 +332,9 @@ fn fail_with_the_others(
     }
 }
 
-/// An activity is never deleted, so whoever has seen it knows more.
-fn is_at_least(known: &Known, held: &Known) -> bool {
-    match (known, held) {
-        (Known::Found(known), Known::Found(held)) => known.version >= held.version,
-        (Known::Unknown, Known::Found(_)) => false,
-        (Known::Found(_) | Known::Unknown, Known::Unknown) => true,
-    }
-}
-
 fn log_failed_copy(error: &HotCopyError) {
     tracing::debug!(
         error = error as &dyn std::error::Error,
-        "redis did not serve a detail, MySQL does"
+        "a detail was not shown in redis, the outbox does it again"
     );
 }

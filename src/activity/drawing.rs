@@ -253,6 +253,29 @@ pub async fn list_overdue(
     Ok(rows.into_iter().map(|row| row.id).collect())
 }
 
+#[derive(FromQueryResult)]
+struct SeatsRow {
+    id: ActivityId,
+    seats: u64,
+}
+
+/// What was drawn within the last `recent`, and how many seats its draw could fill: as many as there
+/// are prizes, or as eligible participants.
+pub async fn list_drawn_within(
+    conn: &impl ConnectionTrait,
+    recent: Duration,
+) -> Result<Vec<(ActivityId, u64)>, DbErr> {
+    let rows = SeatsRow::find_by_statement(sql(
+        "SELECT id, CAST(LEAST(winner_count, eligible_count) AS UNSIGNED) AS seats FROM activity \
+         WHERE status = 'drawn' AND draw_at > NOW(3) - INTERVAL 1 DAY \
+         AND drawn_at > NOW(3) - INTERVAL ? MICROSECOND AND eligible_count IS NOT NULL",
+        [micros(recent).into()],
+    ))
+    .all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.id, row.seats)).collect())
+}
+
 fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

@@ -1,21 +1,23 @@
 //! What Redis shows of activities: `lb:activity`, `lb:prize` and `lb:room`.
 
-use std::{sync::Arc, time::Duration};
+use std::{error::Error, sync::Arc, time::Duration};
 
 use fred::{
     error::Error as RedisError,
     interfaces::{HashesInterface, KeysInterface},
     types::{Expiration, SetOptions},
 };
-use rand::RngExt;
 
 use super::{ActivityDetail, Status};
 use crate::{
     infra::{
         mysql::DatabaseClock,
-        redis::{LuaScript, Redis},
+        redis::{
+            LuaScript, Redis,
+            aside::{self, Asked, is_wrong_type},
+        },
     },
-    kernel::{ActivityId, Timestamp},
+    kernel::{ActivityId, Timestamp, jittered},
 };
 
 const FINAL_TTL: Duration = Duration::from_hours(72);
@@ -23,9 +25,8 @@ const FINAL_TTL: Duration = Duration::from_hours(72);
 const RENEWED_BELOW: Duration = Duration::from_hours(1);
 const UNSCHEDULED_TTL: Duration = Duration::from_mins(10);
 const PAST_DRAW_TTL: Duration = Duration::from_secs(2);
-const UNKNOWN_TTL_SECS: i64 = 60;
+const UNKNOWN_TTL: Duration = Duration::from_mins(1);
 const ROOM_KEPT_AFTER_DRAW: Duration = Duration::from_hours(7 * 24);
-const MUTEX_TTL_MS: i64 = 3_000;
 
 /// What is known of an activity id.
 #[derive(Clone, Debug)]
@@ -33,6 +34,18 @@ pub(super) enum Known {
     Found(Arc<ActivityDetail>),
     /// There is no such activity.
     Unknown,
+}
+
+impl Known {
+    /// Whether `other` knows nothing newer. An activity is never deleted, so whoever has seen it knows
+    /// more.
+    pub(super) fn is_at_least(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Found(detail), Self::Found(other)) => detail.version >= other.version,
+            (Self::Unknown, Self::Found(_)) => false,
+            (Self::Found(_) | Self::Unknown, Self::Unknown) => true,
+        }
+    }
 }
 
 /// Why the hot copy could not be written.
@@ -44,6 +57,9 @@ pub(super) enum HotCopyError {
         #[source]
         source: RedisError,
     },
+
+    #[error("cannot refill Redis")]
+    Refill(#[from] RedisError),
 
     #[error("cannot write the detail as JSON")]
     Json(#[from] serde_json::Error),
@@ -76,15 +92,43 @@ impl HotCopy {
         self.redis.is_connected()
     }
 
-    /// The copy, or `None` on a miss; a value that does not parse is dropped, and so a miss.
-    pub(super) async fn read(&self, id: ActivityId) -> Result<Option<Known>, HotCopyError> {
+    /// What Redis has, or what another process puts there in a moment; nothing older than `newest`.
+    pub(super) async fn ask(&self, id: ActivityId, newest: Option<&Known>) -> Asked<Known> {
         let key = self.redis.keys().activity(id);
+        let read = || async {
+            let known = self.read(id, &key).await?;
+            let is_wanted = |known: &Known| newest.is_none_or(|newest| known.is_at_least(newest));
+            Ok::<_, HotCopyError>(known.filter(is_wanted))
+        };
+        aside::ask(&self.redis, &key, read).await
+    }
+
+    /// Keeps what `MySQL` has for who asks next.
+    pub(super) async fn fill(&self, id: ActivityId, known: &Known) {
+        let key = self.redis.keys().activity(id);
+        let write = Box::pin(async {
+            match known {
+                Known::Found(detail) => self.write(detail).await,
+                Known::Unknown => self.write_unknown(&key).await,
+            }
+        });
+        aside::fill(&self.redis, &key, write).await;
+    }
+
+    /// The copy, or `None` on a miss; a value that does not parse is dropped, and so a miss.
+    async fn read(&self, id: ActivityId, key: &str) -> Result<Option<Known>, HotCopyError> {
         let (text, ttl_ms) = tokio::join!(
-            self.redis.get::<Option<String>, _>(&key),
-            self.redis.pttl::<i64, _>(&key)
+            self.redis.get::<Option<String>, _>(key),
+            self.redis.pttl::<i64, _>(key)
         );
-        let Some(text) = text.map_err(redis_error("read a detail"))? else {
-            return Ok(None);
+        let text = match text {
+            Ok(Some(text)) => text,
+            Ok(None) => return Ok(None),
+            Err(error) if is_wrong_type(&error) => {
+                log_unusable(id, &error);
+                return self.drop_copy(key).await;
+            }
+            Err(error) => return Err(redis_error("read a detail")(error)),
         };
         match serde_json::from_str::<Option<ActivityDetail>>(&text) {
             Ok(None) => Ok(Some(Known::Unknown)),
@@ -94,16 +138,16 @@ impl HotCopy {
                 Ok((!is_stale).then(|| Known::Found(Arc::new(detail))))
             }
             Err(error) => {
-                tracing::warn!(
-                    activity.id = %id,
-                    error = &error as &dyn std::error::Error,
-                    "a cached detail does not parse, it is dropped"
-                );
-                let dropped = self.redis.del::<(), _>(&key).await;
-                dropped.map_err(redis_error("drop a detail"))?;
-                Ok(None)
+                log_unusable(id, &error);
+                self.drop_copy(key).await
             }
         }
+    }
+
+    async fn drop_copy(&self, key: &str) -> Result<Option<Known>, HotCopyError> {
+        let dropped = self.redis.del::<(), _>(key).await;
+        dropped.map_err(redis_error("drop a detail"))?;
+        Ok(None)
     }
 
     /// Writes the detail, and its prizes once they cannot change any more.
@@ -163,43 +207,21 @@ impl HotCopy {
     }
 
     /// Remembers that there is no such activity; never in place of a detail.
-    pub(super) async fn write_unknown(&self, id: ActivityId) -> Result<(), HotCopyError> {
-        let key = self.redis.keys().activity(id);
-        let life = Some(Expiration::EX(UNKNOWN_TTL_SECS));
+    async fn write_unknown(&self, key: &str) -> Result<(), HotCopyError> {
+        let life = Some(Expiration::PX(millis(jittered(UNKNOWN_TTL))));
         self.redis
-            .set::<(), _, _>(&key, "null", life, Some(SetOptions::NX), false)
+            .set::<(), _, _>(key, "null", life, Some(SetOptions::NX), false)
             .await
             .map_err(redis_error("remember an unknown id"))
-    }
-
-    /// Whether this process is the one to refill the copy.
-    pub(super) async fn may_refill(&self, id: ActivityId) -> Result<bool, HotCopyError> {
-        let key = self.mutex(id);
-        let life = Some(Expiration::PX(MUTEX_TTL_MS));
-        self.redis
-            .set::<Option<String>, _, _>(&key, "1", life, Some(SetOptions::NX), false)
-            .await
-            .map(|answer| answer.is_some())
-            .map_err(redis_error("take a refill mutex"))
-    }
-
-    /// Lets others refill again.
-    pub(super) async fn end_refill(&self, id: ActivityId) -> Result<(), HotCopyError> {
-        let key = self.mutex(id);
-        self.redis
-            .del::<(), _>(&key)
-            .await
-            .map_err(redis_error("give a refill mutex back"))
-    }
-
-    fn mutex(&self, id: ActivityId) -> String {
-        let keys = self.redis.keys();
-        keys.mutex(&keys.activity(id))
     }
 
     fn now(&self) -> Option<Timestamp> {
         self.clock.estimate().map(|time| time.at)
     }
+}
+
+fn log_unusable(id: ActivityId, error: &(dyn Error + 'static)) {
+    tracing::warn!(activity.id = %id, error, "a cached detail does not parse, it is dropped");
 }
 
 fn left(until: Timestamp, now: Timestamp) -> Duration {
@@ -213,11 +235,11 @@ fn millis(duration: Duration) -> i64 {
 /// How long a detail is kept in Redis: beyond its next change, which the projection brings.
 fn time_to_live(detail: &ActivityDetail, now: Option<Timestamp>) -> Duration {
     if detail.status.is_final() {
-        return FINAL_TTL.mul_f64(rand::rng().random_range(0.95..1.0));
+        return jittered(FINAL_TTL);
     }
     match (detail.draw_at, now) {
-        (Some(draw_at), Some(now)) => left(draw_at, now) + PAST_DRAW_TTL,
-        (Some(_), None) => PAST_DRAW_TTL,
-        (None, Some(_) | None) => UNSCHEDULED_TTL,
+        (Some(draw_at), Some(now)) => left(draw_at, now) + jittered(PAST_DRAW_TTL),
+        (Some(_), None) => jittered(PAST_DRAW_TTL),
+        (None, Some(_) | None) => jittered(UNSCHEDULED_TTL),
     }
 }

@@ -81,19 +81,24 @@ pub async fn begin(
     }))
 }
 
+/// Copies of an activity in memory live for about a second.
+const KNOWN_AFTER_SECS: u32 = 5;
+
 #[derive(FromQueryResult)]
 struct RemovalRow {
     activity_id: ActivityId,
     what: String,
 }
 
-/// Locks a removal that has begun and that nobody else is at.
+/// Locks a removal that nobody else is at and that began long enough ago for every process to know
+/// of it: until then a copy of the activity in memory would have answers made of what is left.
 pub async fn find_begun_for_update(
     tx: &impl ConnectionTrait,
 ) -> Result<Option<(ActivityId, Removal)>, DbErr> {
     let row = RemovalRow::find_by_statement(sql(
-        "SELECT activity_id, what FROM removal LIMIT 1 FOR UPDATE SKIP LOCKED",
-        [],
+        "SELECT activity_id, what FROM removal WHERE begun_at <= NOW(3) - INTERVAL ? SECOND \
+         LIMIT 1 FOR UPDATE SKIP LOCKED",
+        [KNOWN_AFTER_SECS.into()],
     ))
     .one(tx)
     .await?;

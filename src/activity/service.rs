@@ -6,6 +6,7 @@ use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbErr, TransactionTrait};
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 use super::{
     Activity, ActivityDetail, ActivityError, ActivityFilter, AuditEntry, AuditRecord, Status,
@@ -106,9 +107,15 @@ impl ActivityService {
         }
     }
 
-    /// The detail, at most `activity.detail_memory_ms` older than what Redis has.
+    /// The detail, at most `activity.detail_memory_ms` older than what Redis has; a little longer
+    /// while it is renewed, up to a minute when neither Redis nor `MySQL` answers.
     pub async fn detail(&self, id: ActivityId) -> Result<Arc<ActivityDetail>, ActivityError> {
         found(id, self.inner.cache.get(id).await?)
+    }
+
+    /// Renews in the background what is asked for all the time, until `stop`; the first caller does.
+    pub async fn renew_hot_details(&self, stop: CancellationToken) {
+        self.inner.cache.renew_hot(stop).await;
     }
 
     /// The detail for a join: with Redis and `MySQL` down, an activity that this process knows as

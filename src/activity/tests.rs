@@ -80,7 +80,12 @@ fn faulty_fields(form: Value) -> Vec<String> {
     fields.map(|fault| fault.field.clone()).collect()
 }
 
-fn an_activity() -> Activity {
+/// What is shown of some activity.
+pub(super) fn detail() -> ActivityDetail {
+    an_activity().into()
+}
+
+pub(super) fn an_activity() -> Activity {
     Activity {
         id: ActivityId(7),
         room_id: RoomId(8001),
@@ -216,7 +221,15 @@ fn every_faulty_field_is_named_at_once() {
 
 #[test]
 fn a_title_is_one_line_of_1_to_100_characters() {
-    for good in ["x", "福袋", &"🎁".repeat(100)] {
+    let good = [
+        "x",
+        "福袋",
+        &"🎁".repeat(100),
+        "👩\u{200d}👩\u{200d}👧 🏳\u{fe0f}\u{200d}🌈",
+        "حقيبة 7 \u{200f}الحظ",
+        "می\u{200c}خواهم",
+    ];
+    for good in good {
         assert!(
             check(form_with(&json!({ "title": good })), None).is_ok(),
             "{good}"
@@ -227,7 +240,11 @@ fn a_title_is_one_line_of_1_to_100_characters() {
         ("a\nb", "LF"),
         ("a\u{1b}[31m", "ESC"),
         ("a\u{85}", "U+0085"),
+        ("a\u{2028}b", "U+2028"),
+        ("a\u{202e}b\u{202c}", "U+202E"),
+        ("a\u{2066}b\u{2069}", "U+2066"),
         ("  ", "empty"),
+        ("\u{200b}\u{3164} \u{e0061}", "empty"),
         (&"🎁".repeat(101), "100"),
     ] {
         let errors = check(form_with(&json!({ "title": bad })), None).unwrap_err();

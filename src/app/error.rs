@@ -23,6 +23,9 @@ pub enum AppError {
     #[error("cannot write the OpenAPI document")]
     Document(#[source] serde_json::Error),
 
+    #[error("cannot send traces to telemetry.otlp_endpoint: {0}")]
+    Traces(String),
+
     #[error("cannot listen on {address}")]
     Bind {
         address: SocketAddr,

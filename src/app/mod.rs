@@ -5,10 +5,13 @@ mod connections;
 mod demo;
 mod document;
 mod error;
+mod gauges;
 mod partitions;
+mod open_files;
 mod server;
 mod services;
 mod startup;
+mod traces;
 mod user_data;
 mod watch;
 mod workers;
@@ -17,6 +20,7 @@ pub use admin::{dead_letters, rebuild, replay_dead};
 pub use demo::demo;
 pub use document::{openapi, openapi_json};
 pub use error::AppError;
+pub use traces::open_traces;
 pub use partitions::{PartitionsChange, change_partitions};
 pub use user_data::{Erased, UserData, erase_user, export_user};
 
@@ -38,16 +42,18 @@ use crate::{
     infra::mysql,
     kernel::{Supervisor, SystemClock},
     settings::Settings,
-    telemetry::metrics::MetricsPage,
+    telemetry::{Traces, metrics::MetricsPage},
 };
 
 /// Runs the service until SIGTERM or SIGINT, or until a part of it fails.
 ///
 /// HTTP answers from the start, `/readyz` only once every dependency has been reached. Stop order:
 /// readiness off, HTTP drains, workers finish what they have in hand, the outbox is worked off once
-/// more, connections close; health and metrics on an address of their own are served to the end.
-pub async fn serve(settings: Settings) -> Result<(), AppError> {
+/// more, connections close, the last spans are exported; health and metrics on an address of their own
+/// are served to the end.
+pub async fn serve(settings: Settings, traces: Option<Traces>) -> Result<(), AppError> {
     let signals = Signals::listen()?;
+    open_files::allow_for(&settings);
     let metrics = MetricsPage::install()?;
     let auth = Arc::new(Auth::new(&settings.auth, Arc::new(SystemClock))?);
     let connections = Connections::open(&settings)?;
@@ -79,10 +85,14 @@ pub async fn serve(settings: Settings) -> Result<(), AppError> {
 
     tracing::info!("stopping");
     readiness.mark_stopping();
+    services.end_streams();
     let grace = Grace::of(settings.server.shutdown_grace_secs.duration());
     // A client that never ends its request must not take the time of the joins in hand.
     let in_time = api.stop(grace.left() / 2).await & stages.stop(grace, ops).await;
     connections.close(grace.left()).await;
+    if let Some(traces) = traces {
+        traces.shut_down(grace.left()).await;
+    }
     if !in_time {
         return Err(AppError::StoppedInTheMiddle);
     }
@@ -134,6 +144,7 @@ async fn run(
     startup::reach_dependencies(settings, connections).await?;
     workers::spawn_relay(services, &stages.relay);
     workers::spawn(settings, connections, services, &stages.workers);
+    gauges::spawn(settings, connections, services, &stages.workers);
     auth.wait_for_keys().await;
     readiness.mark_ready();
     Err(startup::partitions_changed(settings, connections).await)

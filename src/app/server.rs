@@ -142,6 +142,7 @@ where
     let bind_error = |source: io::Error| AppError::Bind { address, source };
     let listener = TcpListener::bind(address).map_err(bind_error)?;
     let bound_to = listener.local_addr().map_err(bind_error)?;
+    give_up_silent_clients(&listener, settings);
     let workers = match settings.workers {
         0 => std::thread::available_parallelism().map_or(2, std::num::NonZero::get),
         workers => workers,
@@ -163,4 +164,18 @@ where
     .run();
     tracing::info!(server = name, server.address = %bound_to, "listening");
     Ok(server)
+}
+
+/// Has the system close a connection whose client has not taken for so long what was sent to it: it
+/// would hold its memory, its stream and the end of this process. Connections have it from where
+/// they come in.
+fn give_up_silent_clients(listener: &TcpListener, settings: &ServerSettings) {
+    let millis = settings.send_timeout_secs.get().saturating_mul(1_000);
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::net::sockopt::set_tcp_user_timeout(listener, millis) {
+        let error = &error as &dyn std::error::Error;
+        tracing::warn!(error, "clients that take nothing are not given up");
+    }
+    #[cfg(not(target_os = "linux"))]
+    tracing::debug!(listener = ?listener, millis, "this system gives up silent clients by its own rule");
 }

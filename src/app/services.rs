@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use actix_web::web::{Data, ServiceConfig};
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
+use tokio::{runtime::Handle, sync::Semaphore};
 
 use super::connections::Connections;
 use crate::{
-    activity::{self, ActivityDeps, ActivityService, CountParticipants, DetailProjection},
+    activity::{
+        self, ActivityDeps, ActivityService, CountParticipants, DetailProjection, LiveDeps,
+        LiveService,
+    },
     candidate::{
         self, CandidateDeps, CandidateService, CountProjection, DenyService, Ingress, IngressDeps,
     },
@@ -32,16 +35,19 @@ pub(super) struct Services {
     pub(super) notifications: NotificationSender,
     pub(super) relay: Arc<Relay>,
     pub(super) answers: Answers,
+    /// The turns that callers of the API take at `MySQL`.
+    pub(super) mysql_reads: Arc<Semaphore>,
     joins: JoinService,
     winners: WinnerService,
     denials: DenyService,
     proofs: ProofService,
+    live: LiveService,
     /// Taken when the workers start.
     join_tasks: Arc<Mutex<Option<JoinTasks>>>,
 }
 
 impl Services {
-    /// Does no I/O. Draws run under `workers`.
+    /// Does no I/O, but needs a runtime. Draws and the watchers of streams run under `workers`.
     pub(super) fn new(
         settings: &Settings,
         connections: &Connections,
@@ -58,6 +64,7 @@ impl Services {
         );
         let winners = WinnerService::new(WinnerDeps {
             db: connections.db.clone(),
+            redis: connections.redis.clone(),
             activities: activities.clone(),
             clock: Arc::clone(&connections.clock),
             mysql_reads: Arc::clone(&mysql_reads),
@@ -70,6 +77,7 @@ impl Services {
                 workers,
                 Arc::clone(&mysql_reads),
             ),
+            live: live_service(settings, &activities, &candidates, workers),
             answers: Answers::new(connections.db.clone(), Arc::clone(&mysql_reads)),
             notifications: NotificationSender::new(NotificationDeps {
                 db: connections.db.clone(),
@@ -83,7 +91,8 @@ impl Services {
                 winners: winners.clone(),
                 mysql_reads: Arc::clone(&mysql_reads),
             }),
-            denials: DenyService::new(connections.db.clone(), mysql_reads),
+            denials: DenyService::new(connections.db.clone(), Arc::clone(&mysql_reads)),
+            mysql_reads,
             winners,
             joins,
             join_tasks: Arc::new(Mutex::new(Some(join_tasks))),
@@ -106,7 +115,13 @@ impl Services {
             .app_data(Data::new(self.denials.clone()))
             .app_data(Data::new(self.proofs.clone()))
             .app_data(Data::new(self.answers.clone()))
+            .app_data(Data::new(self.live.clone()))
             .configure(|config| feature_routes().serve(config));
+    }
+
+    /// Ends the streams, which would hold up a stop for as long as somebody listens.
+    pub(super) fn end_streams(&self) {
+        self.live.stop();
     }
 
     /// What joins need to be answered; only the first caller gets it.
@@ -127,6 +142,21 @@ pub(super) fn feature_routes() -> Routes {
         .configure(winners::routes)
         .configure(draw::routes);
     routes
+}
+
+fn live_service(
+    settings: &Settings,
+    activities: &ActivityService,
+    candidates: &CandidateService,
+    workers: &Supervisor,
+) -> LiveService {
+    LiveService::new(LiveDeps {
+        activities: activities.clone(),
+        participants: Arc::new(candidates.clone()),
+        settings: settings.live.clone(),
+        supervisor: workers.clone(),
+        runtime: Handle::current(),
+    })
 }
 
 fn activity_service(

@@ -11,7 +11,7 @@ use std::{
 use tokio_util::sync::CancellationToken;
 
 use super::connections::Connections;
-use crate::{http::Readiness, infra::mysql, kernel::Supervisor};
+use crate::{http::Readiness, infra::mysql, kernel::Supervisor, telemetry::metrics};
 
 const EVERY: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -67,11 +67,18 @@ where
 {
     let mut every = tokio::time::interval(EVERY);
     every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut has_answered = false;
     while stop.run_until_cancelled(every.tick()).await.is_some() {
         let now_up = tokio::time::timeout(PATIENCE, ask()).await.unwrap_or(false);
         match (is_up.swap(now_up, Ordering::Relaxed), now_up) {
             (true, false) => tracing::warn!(dependency = name, "a dependency does not answer"),
-            (false, true) => tracing::info!(dependency = name, "a dependency answers"),
+            (false, true) => {
+                if has_answered {
+                    metrics::reconnected(name);
+                }
+                has_answered = true;
+                tracing::info!(dependency = name, "a dependency answers");
+            }
             (true, true) | (false, false) => (),
         }
     }

@@ -12,7 +12,7 @@ use crate::{
     kernel::Supervisor,
     settings::Settings,
     sweeper::{Retention, Sweeper, SweeperDeps, steps},
-    telemetry::metrics,
+    telemetry::{metrics, state},
 };
 
 /// Starts them all; each ends soon after the supervisor is asked to stop.
@@ -31,11 +31,12 @@ pub(super) fn spawn(
     for partition in 0..settings.stream.partitions {
         let broker = connections.broker.clone();
         let consumer = StreamConsumer::new(services.candidates.clone(), partition, stop.clone());
+        let consumer = Arc::new(consumer);
+        let watched = Arc::clone(&consumer);
+        workers.spawn("stream lag", async move { watched.watch_lag().await });
         let stop = stop.clone();
         workers.spawn("stream consumer", async move {
-            broker
-                .consume_ordered(partition, Arc::new(consumer), stop)
-                .await;
+            broker.consume_ordered(partition, consumer, stop).await;
         });
     }
     services.ingress.open();
@@ -53,6 +54,11 @@ pub(super) fn spawn(
                 .await;
         });
     }
+    let activities = services.activities.clone();
+    workers.spawn("hot details", {
+        let stop = stop.clone();
+        async move { activities.renew_hot_details(stop).await }
+    });
     let notifications = services.notifications.clone();
     workers.spawn("notifications", {
         let stop = stop.clone();
@@ -112,12 +118,15 @@ fn sweeper_deps(
     }
 }
 
-/// Tells the age of the outbox to the metrics.
+/// Tells the metrics how old and how long the outbox is.
 async fn watch_outbox(relay: Arc<Relay>, stop: CancellationToken) {
     let mut every = tokio::time::interval(Duration::from_secs(5));
     while stop.run_until_cancelled(every.tick()).await.is_some() {
         if let Ok(age) = relay.age().await {
             metrics::outbox_age(age);
+        }
+        if let Ok(rows) = relay.rows().await {
+            state::outbox_rows(&rows);
         }
     }
 }

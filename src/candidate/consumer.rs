@@ -1,12 +1,20 @@
 //! Reads one partition of the stream.
 
+use std::{sync::Arc, time::Duration};
+
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-use super::{BarrierPass, CandidateService, admission::Message, message::Received};
+use super::{
+    BarrierPass, CandidateService,
+    admission::Message,
+    age::{Ages, InHand},
+    message::{Item, Received},
+};
 use crate::{
     infra::broker::{Delivery, OrderedHandler, Verdict},
-    telemetry::metrics,
+    kernel::Timestamp,
+    telemetry::{metrics, state},
 };
 
 /// Items that are admitted in one transaction, give or take those of one message.
@@ -18,15 +26,30 @@ const BATCH_ITEMS: usize = 1_000;
 pub struct StreamConsumer {
     candidates: CandidateService,
     partition: u16,
+    ages: Ages,
     stop: CancellationToken,
 }
 
 impl StreamConsumer {
+    /// How often the age of what is in hand is told.
+    const AGE_EVERY: Duration = Duration::from_secs(1);
+
     pub fn new(candidates: CandidateService, partition: u16, stop: CancellationToken) -> Self {
+        let clock = Arc::clone(candidates.clock());
         Self {
             candidates,
             partition,
+            ages: Ages::new(move || clock.guess().at),
             stop,
+        }
+    }
+
+    /// Tells the metrics how long accepted joins have been waiting for their verdict, until the stop.
+    pub async fn watch_lag(&self) {
+        let mut every = tokio::time::interval(Self::AGE_EVERY);
+        let stop = &self.stop;
+        while stop.run_until_cancelled(every.tick()).await.is_some() {
+            state::stream_lag(self.partition, self.ages.look());
         }
     }
 
@@ -59,6 +82,7 @@ impl OrderedHandler for StreamConsumer {
     async fn handle(&self, deliveries: Vec<Delivery>) -> Option<Vec<Verdict>> {
         let mut verdicts = Vec::with_capacity(deliveries.len());
         let mut batch: Vec<Message> = Vec::new();
+        let mut in_hand: Vec<InHand<'_>> = Vec::new();
         for delivery in deliveries {
             let verdict = match Received::decode(&delivery.body) {
                 Ok(Received::Items(items)) => {
@@ -66,6 +90,7 @@ impl OrderedHandler for StreamConsumer {
                     if waiting + items.len() > BATCH_ITEMS {
                         self.admit(&mut batch).await?;
                     }
+                    in_hand.extend(first_accepted(&items).map(|at| self.ages.take_up(at)));
                     let id = message_id(&delivery);
                     batch.push(Message { id, items });
                     Verdict::Ack
@@ -86,6 +111,15 @@ impl OrderedHandler for StreamConsumer {
         self.admit(&mut batch).await?;
         Some(verdicts)
     }
+}
+
+/// When the oldest join of a message was accepted.
+fn first_accepted(items: &[Item]) -> Option<Timestamp> {
+    let accepted = items.iter().filter_map(|item| match item {
+        Item::Join(join) => join.accepted_at,
+        Item::Presence(_) | Item::Task(_) | Item::Unusable { .. } => None,
+    });
+    accepted.min()
 }
 
 /// The sender's id, or one that is the same for the same body.

@@ -4,13 +4,17 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::infra::broker::{Broker, Outgoing};
+use crate::{
+    infra::broker::{Broker, Outgoing},
+    telemetry::state::Held,
+};
 
 /// A pause that doubles, and a warning only the first time.
 pub(super) struct Hold {
     what: &'static str,
     pause: Duration,
-    is_reported: bool,
+    /// From the first pause on, which is told.
+    held: Option<Held>,
 }
 
 impl Hold {
@@ -22,7 +26,7 @@ impl Hold {
         Self {
             what,
             pause: Self::FIRST_PAUSE,
-            is_reported: false,
+            held: None,
         }
     }
 
@@ -32,13 +36,13 @@ impl Hold {
         error: &(dyn std::error::Error + Send + Sync + 'static),
         stop: &CancellationToken,
     ) -> Option<()> {
-        if !self.is_reported {
+        if self.held.is_none() {
             tracing::warn!(
                 error = error as &(dyn std::error::Error + 'static),
                 held = self.what,
                 "messages are held until this works again"
             );
-            self.is_reported = true;
+            self.held = Some(Held::begin(self.what));
         }
         stop.run_until_cancelled(tokio::time::sleep(self.pause))
             .await?;

@@ -329,8 +329,9 @@ fn optional<T>(
 
 fn as_timestamp(value: &Value) -> Option<Timestamp> {
     let at = DateTime::parse_from_rfc3339(value.as_str()?).ok()?.to_utc();
-    // What MySQL's DATETIME can hold.
-    let is_storable = (1_000..=9_999).contains(&chrono::Datelike::year(&at));
+    // Times are bound as MySQL's TIMESTAMP, which an earlier one cannot be, to columns that end with
+    // the year 9999.
+    let is_storable = at > Timestamp::UNIX_EPOCH && chrono::Datelike::year(&at) <= 9_999;
     is_storable.then(|| truncate_to_millis(at))
 }
 

@@ -2,6 +2,7 @@
 //! in Redis that repeats what `MySQL` decided.
 
 mod admission;
+mod age;
 mod claim;
 mod consumer;
 mod count_projection;

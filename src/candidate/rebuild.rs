@@ -22,6 +22,7 @@ use crate::{
     activity::{self, Activity},
     infra::{mysql::within_limit, redis::Shard},
     kernel::{ActivityId, UserId},
+    telemetry::state,
 };
 
 /// Participations that are projected at once.
@@ -122,14 +123,9 @@ impl CandidateService {
         let Some(before) = self.look_again(&self.shared.pool_look).await? else {
             return Ok(rebuilt);
         };
-        for (id, counts) in before.counts {
-            let lagging = self
-                .find_lagging(id, &counts)
-                .await
-                .map_err(CandidateError::redis("look at the pool", id))?;
-            if lagging.is_empty() {
-                continue;
-            }
+        let behind = self.find_all_lagging(before).await?;
+        state::pool_drift(behind.values().map(BTreeSet::len).sum());
+        for (id, lagging) in behind {
             let activity = within_limit(activity::find(self.db(), id))
                 .await
                 .map_err(CandidateError::database("read the rules", id))?
@@ -140,6 +136,24 @@ impl CandidateService {
             }
         }
         Ok(rebuilt)
+    }
+
+    /// The shards of each activity that Redis has less of than `MySQL` had.
+    async fn find_all_lagging(
+        &self,
+        look: Look,
+    ) -> Result<BTreeMap<ActivityId, BTreeSet<Shard>>, CandidateError> {
+        let mut behind = BTreeMap::new();
+        for (id, counts) in look.counts {
+            let lagging = self
+                .find_lagging(id, &counts)
+                .await
+                .map_err(CandidateError::redis("look at the pool", id))?;
+            if !lagging.is_empty() {
+                behind.insert(id, lagging);
+            }
+        }
+        Ok(behind)
     }
 
     /// What this process could not project while Redis was away.

@@ -98,6 +98,10 @@ impl CandidateService {
         &self.shared.deps.db
     }
 
+    pub(super) fn clock(&self) -> &Arc<DatabaseClock> {
+        &self.shared.deps.clock
+    }
+
     pub(super) fn redis(&self) -> &Redis {
         &self.shared.deps.redis
     }

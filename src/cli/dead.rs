@@ -1,5 +1,7 @@
 //! `luckybag dead`.
 
+use std::num::NonZeroUsize;
+
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 
@@ -21,8 +23,8 @@ pub(crate) enum DeadCommand {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArgs {
     /// Most messages to show.
-    #[arg(long, value_name = "N", default_value_t = 100)]
-    limit: usize,
+    #[arg(long, value_name = "N", default_value = "100")]
+    limit: NonZeroUsize,
 
     /// Print one JSON array.
     #[arg(long)]
@@ -34,7 +36,7 @@ impl DeadCommand {
     pub(super) async fn run(self, settings: Settings) -> Result<String, AppError> {
         match self {
             Self::List(args) => {
-                let letters = app::dead_letters(settings, args.limit).await?;
+                let letters = app::dead_letters(settings, args.limit.get()).await?;
                 Ok(args.form(&letters))
             }
             Self::Replay => {
@@ -134,7 +136,7 @@ mod tests {
     #[test]
     fn a_letter_is_two_lines_that_cannot_steer_the_terminal() {
         let args = ListArgs {
-            limit: 1,
+            limit: NonZeroUsize::MIN,
             json: false,
         };
 
@@ -150,7 +152,7 @@ mod tests {
     #[test]
     fn a_body_is_shown_as_json_if_it_is_json_and_as_text_if_not() {
         let args = ListArgs {
-            limit: 1,
+            limit: NonZeroUsize::MIN,
             json: true,
         };
 

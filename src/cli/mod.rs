@@ -114,6 +114,7 @@ impl CliError {
                     | AuthError::JwksFile(_)
                     | AuthError::JwksUrl(_),
                 )
+                | AppError::Traces(_)
                 | AppError::MySqlUrl(_)
                 | AppError::RedisUrl(_),
             ) => ExitCode::from(2),
@@ -140,15 +141,16 @@ impl Cli {
             Command::Token(args) => Ok(print(&args.issue(&settings.auth)?)?),
             Command::CheckConfig => Ok(print(settings.masked().trim_end())?),
             Command::Serve => {
-                telemetry::init(&settings.log)?;
-                Ok(app::serve(settings).await?)
+                let traces = app::open_traces(&settings)?;
+                telemetry::init(&settings.log, traces.as_ref())?;
+                Ok(app::serve(settings, traces).await?)
             }
             Command::Migrate => {
-                telemetry::init(&settings.log)?;
+                telemetry::init(&settings.log, None)?;
                 Ok(app::migrate(settings).await?)
             }
             Command::Rebuild { activity } => {
-                telemetry::init(&settings.log)?;
+                telemetry::init(&settings.log, None)?;
                 let count = app::rebuild(settings, activity).await?;
                 let done = format!("rebuilt: {count} participations of activity {activity}");
                 Ok(print(&done)?)
@@ -160,7 +162,7 @@ impl Cli {
             }
             Command::User(command) => Ok(print(&command.run(settings).await?)?),
             Command::Demo(args) => {
-                telemetry::init(&settings.log)?;
+                telemetry::init(&settings.log, None)?;
                 Ok(app::demo(settings, &args.url).await?)
             }
         }

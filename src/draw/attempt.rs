@@ -7,6 +7,7 @@ use std::{
 
 use sea_orm::{DatabaseConnection, DbErr, TransactionTrait};
 use tokio::sync::Semaphore;
+use tracing::Instrument;
 
 use super::{
     DrawError, DrawOutcome,
@@ -26,7 +27,7 @@ use crate::{
     },
     kernel::{self, ActivityId, Supervisor, Timestamp},
     settings::DrawSettings,
-    telemetry::metrics,
+    telemetry::{metrics, state},
 };
 
 /// What every attempt of this process works with.
@@ -63,6 +64,7 @@ enum Prepared {
 
 impl Drawer {
     /// Claims the draw in a transaction of its own.
+    #[tracing::instrument(name = "draw.claim", level = "debug", skip_all)]
     pub(super) async fn claim(&self, id: ActivityId) -> Result<Claim, DrawError> {
         let mut retry = TransactionRetry::new();
         let granted = loop {
@@ -152,6 +154,7 @@ impl Drawer {
         let selection = self
             .candidates
             .select(&activity, activity.winner_count)
+            .instrument(tracing::debug_span!("draw.select"))
             .await
             .map_err(DrawError::Selection)?;
         let counts = self
@@ -166,6 +169,7 @@ impl Drawer {
         })))
     }
 
+    #[tracing::instrument(name = "draw.drain", level = "debug", skip_all)]
     async fn drain(&self, lease: &DrawLease) -> Drained {
         let started_at = Instant::now();
         let stop = self.supervisor.stop_token();
@@ -183,6 +187,7 @@ impl Drawer {
         drained
     }
 
+    #[tracing::instrument(name = "draw.freeze", level = "debug", skip_all)]
     async fn freeze(&self, lease: &DrawLease) -> Result<bool, DrawError> {
         let (id, token) = (lease.activity_id(), lease.token());
         let mut retry = TransactionRetry::new();
@@ -208,6 +213,7 @@ impl Drawer {
         }
         let committed = settlement
             .commit(&self.db, &self.outbox)
+            .instrument(tracing::debug_span!("draw.commit"))
             .await
             .map_err(db_error("commit the draw", id))?;
         let Some(drawn_at) = committed else {
@@ -251,6 +257,7 @@ impl Drawer {
                     RETRY_PAUSE
                 }
                 Ok(Ok(false) | Err(_)) | Err(_) => {
+                    state::draw_lease_lost();
                     tracing::warn!(activity.id = %id, "the lease of a draw was lost");
                     return;
                 }

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use sea_orm::{DatabaseConnection, DbErr};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tracing::Instrument;
 
 use super::{
     DrawError,
@@ -22,6 +23,8 @@ use crate::{
     infra::{broker::Broker, mysql::read_in_turn, outbox::Outbox, redis::Redis},
     kernel::{ActivityId, Supervisor},
     settings::DrawSettings,
+    telemetry::state,
+    winners,
 };
 
 /// What [`DrawService`] stands on.
@@ -137,19 +140,22 @@ impl DrawService {
         id: ActivityId,
         permit: OwnedSemaphorePermit,
     ) -> Result<Begun, DrawError> {
-        let lease = match self.drawer.claim(id).await? {
+        let span = tracing::info_span!("draw.run", activity.id = %id);
+        let lease = match self.drawer.claim(id).instrument(span.clone()).await? {
             Claim::Granted(lease) => lease,
             Claim::Refused(outcome) => return Ok(Begun::Refused(outcome)),
         };
         let drawer = Arc::clone(&self.drawer);
-        // Not watched: the outcome is logged, and the sweeper repeats what failed.
-        drop(self.drawer.supervisor.spawn_once(async move {
+        let running = async move {
             let _permit = permit;
             if let Err(error) = drawer.run(lease).await {
+                state::draw_failed();
                 let error = &error as &dyn std::error::Error;
                 tracing::error!(error, activity.id = %id, "draw failed, it is tried again");
             }
-        }));
+        };
+        // Not watched: the outcome is logged, and the sweeper repeats what failed.
+        drop(self.drawer.supervisor.spawn_once(running.instrument(span)));
         Ok(Begun::Started)
     }
 
@@ -210,6 +216,25 @@ impl DrawService {
         self.drawer.publisher.publish_missed(limit).await
     }
 
+    /// Recent draws with another number of wins than of seats that could be filled: for the alarm.
+    pub async fn list_wrong_results(&self) -> Result<Vec<ActivityId>, DrawError> {
+        const RECENT: Duration = Duration::from_mins(10);
+        let db = &self.drawer.db;
+        let look = async {
+            let mut wrong = Vec::new();
+            for (id, seats) in drawing::list_drawn_within(db, RECENT).await? {
+                if winners::count_of_round(db, id, FIRST_ROUND).await? != seats {
+                    wrong.push(id);
+                }
+            }
+            Ok(wrong)
+        };
+        look.await.map_err(|source| DrawError::Scan {
+            action: "check the results of recent draws",
+            source,
+        })
+    }
+
     /// Activities that should have been drawn more than `overdue` ago: for the alarm.
     pub async fn list_overdue(&self, overdue: Duration) -> Result<Vec<ActivityId>, DrawError> {
         const SHOWN: u32 = 20;
@@ -221,6 +246,9 @@ impl DrawService {
             })
     }
 }
+
+/// The wins of a draw that were committed with it.
+const FIRST_ROUND: u32 = 1;
 
 fn found(id: ActivityId, read: Result<Option<DrawState>, DbErr>) -> Result<DrawState, DrawError> {
     read.map_err(db_error("look at the draw", id))?

@@ -6,7 +6,7 @@ use actix_web::{FromRequest, HttpRequest, dev::Payload};
 use futures_util::{FutureExt, future::LocalBoxFuture};
 
 use super::{auth::Auth, limits::RateLimits, problem::Problem};
-use crate::kernel::{RoomId, UserId};
+use crate::kernel::{RoomId, Timestamp, UserId};
 
 /// What a token may say about its bearer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,16 +45,28 @@ pub struct Principal {
     user_id: UserId,
     roles: Vec<Role>,
     rooms: Vec<RoomId>,
+    believed_until: Timestamp,
 }
 
 impl Principal {
     /// Only the verification of a token makes one.
-    pub(super) fn verified(user_id: UserId, roles: Vec<Role>, rooms: Vec<RoomId>) -> Self {
+    pub(super) fn verified(
+        user_id: UserId,
+        roles: Vec<Role>,
+        rooms: Vec<RoomId>,
+        believed_until: Timestamp,
+    ) -> Self {
         Self {
             user_id,
             roles,
             rooms,
+            believed_until,
         }
+    }
+
+    /// From when on the token is refused; what lasts longer than one answer ends then.
+    pub fn believed_until(&self) -> Timestamp {
+        self.believed_until
     }
 
     pub fn user_id(&self) -> UserId {

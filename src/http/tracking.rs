@@ -19,7 +19,7 @@ use super::{
     problem::Problem,
     request_id::{self, RequestId},
 };
-use crate::telemetry::metrics;
+use crate::telemetry::{TraceContext, metrics};
 
 /// The pattern of a request that no route took: never the path, which anybody could vary.
 const NO_ROUTE: &str = "unmatched";
@@ -41,6 +41,9 @@ pub async fn track_request<B: MessageBody + 'static>(
         http.duration_ms = field::Empty,
     );
 
+    if let Some(parent) = request.headers().get(TraceContext::HEADER) {
+        TraceContext::of_header(parent.to_str().unwrap_or_default()).adopt(&span);
+    }
     let handling = id.clone().scope(answer(request, next, id.clone()));
     let response = handling.instrument(span.clone()).await?;
 

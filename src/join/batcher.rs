@@ -16,6 +16,7 @@ use tokio::{
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use super::{marks::Marks, queue::Lengths};
 use crate::{
@@ -25,7 +26,7 @@ use crate::{
         mysql::{ClockUncertain, DatabaseClock, DatabaseTime},
     },
     kernel::{ActivityId, Timestamp, UserId, truncate_to_millis},
-    telemetry::metrics,
+    telemetry::{TraceContext, metrics},
 };
 
 /// A join that waits for its message.
@@ -38,6 +39,8 @@ pub(super) struct Waiting {
     pub(super) request_id: String,
     pub(super) draw_at: Timestamp,
     pub(super) since: Instant,
+    /// The request that brought it.
+    pub(super) trace: TraceContext,
     /// Closed once nobody waits for the answer; the join is then not sent any more.
     pub(super) answer: oneshot::Sender<Answer>,
 }
@@ -48,8 +51,10 @@ pub(super) type Answer = Result<(), Refusal>;
 /// Why a join is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// drawAt had passed, or may have passed, by the time of the confirm.
+    /// drawAt had passed; it was not sent.
     Closed,
+    /// drawAt had passed, or may have passed, by the time of the confirm; the join may count.
+    ConfirmedLate,
     /// The time cannot be told well enough to stamp the join.
     ClockUncertain,
     /// The broker does not take the join, or has not for too long; it was not sent.
@@ -136,10 +141,15 @@ impl<B: Publish, C: TellTime> Batcher<B, C> {
             joins: batch.iter().map(|join| join.request(accepted_at)).collect(),
         };
         let message_id = uuid::Uuid::now_v7().to_string();
-        let published = self
-            .broker
-            .publish(message.into_outgoing(self.partition, message_id))
-            .await;
+        let span = tracing::debug_span!(
+            parent: None,
+            "join.publish",
+            stream.partition = self.partition,
+            join.count = batch.len()
+        );
+        TraceContext::adopt_all(batch.iter().map(|join| &join.trace), &span);
+        let outgoing = message.into_outgoing(self.partition, message_id);
+        let published = self.broker.publish(outgoing).instrument(span).await;
         match published {
             Ok(()) => self.answer_confirmed(batch),
             Err(error) => self.answer_failed(batch, &error),
@@ -177,7 +187,7 @@ impl<B: Publish, C: TellTime> Batcher<B, C> {
                 accepted += 1;
                 join.answer(Ok(()));
             } else {
-                join.answer(Err(Refusal::Closed));
+                join.answer(Err(Refusal::ConfirmedLate));
             }
         }
         metrics::joins_accepted(accepted);

@@ -17,6 +17,11 @@ pub enum JoinError {
     #[error("activity {0} takes no more joins")]
     Closed(ActivityId),
 
+    #[error(
+        "activity {0} takes no more joins; whether this one was still in time is told by `/me`"
+    )]
+    ConfirmedLate(ActivityId),
+
     #[error("the participants of activity {0} were removed at the end of their life")]
     Expired(ActivityId),
 
@@ -46,6 +51,7 @@ impl JoinError {
     pub(super) fn of_refusal(refusal: Refusal, id: ActivityId) -> Self {
         match refusal {
             Refusal::Closed => Self::Closed(id),
+            Refusal::ConfirmedLate => Self::ConfirmedLate(id),
             Refusal::ClockUncertain => Self::ClockUncertain,
             Refusal::NotTaken => Self::NotTaken,
             Refusal::OutcomeUnknown => Self::OutcomeUnknown,
@@ -58,6 +64,7 @@ impl JoinError {
             Self::NotFound(_) => "notFound",
             Self::NotOpen(_) => "notOpen",
             Self::Closed(_) => "closed",
+            Self::ConfirmedLate(_) => "confirmedLate",
             Self::Expired(_) => "expired",
             Self::Invalid(_) => "invalid",
             Self::QueueFull => "queueFull",

@@ -55,7 +55,9 @@ impl From<JoinError> for Problem {
         match error {
             JoinError::NotFound(_) => Self::not_found("activity_not_found", detail),
             JoinError::NotOpen(_) => Self::conflict("activity_not_open", detail),
-            JoinError::Closed(_) => Self::conflict("activity_closed", detail),
+            JoinError::Closed(_) | JoinError::ConfirmedLate(_) => {
+                Self::conflict("activity_closed", detail)
+            }
             JoinError::Expired(_) => Self::gone("participation_expired", detail),
             JoinError::Invalid(faults) => Self::invalid(faults),
             JoinError::QueueFull => Self::unavailable("join_queue_full", detail, RETRY_AFTER),

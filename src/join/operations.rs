@@ -31,7 +31,8 @@ pub(super) fn join() -> Operation {
             KnownProblem::conflict("activity_not_open", "The activity is not open yet"),
             KnownProblem::conflict(
                 "activity_closed",
-                "The activity takes no more joins: it was drawn or cancelled, or `drawAt` has passed",
+                "The activity takes no more joins: it was drawn or cancelled, or `drawAt` has passed; \
+                 one that was sent in the last moment may count, `getMyParticipation` tells",
             ),
             KnownProblem::unavailable("join_queue_full", "Too many joins are waiting"),
             KnownProblem::unavailable(

@@ -26,7 +26,7 @@ use crate::{
     infra::{broker::Broker, mysql::DatabaseClock, redis::Redis},
     kernel::{ActivityId, Timestamp, UserId},
     settings::JoinSettings,
-    telemetry::metrics,
+    telemetry::{TraceContext, metrics},
 };
 
 /// What accepting joins stands on.
@@ -151,6 +151,7 @@ impl JoinService {
             request_id,
             draw_at,
             since: Instant::now(),
+            trace: TraceContext::current(),
             answer,
         })?;
         // A batcher that ends without an answer was stopped before it sent the join.

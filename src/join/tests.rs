@@ -25,6 +25,7 @@ use crate::{
         mysql::{ClockUncertain, DatabaseTime},
     },
     kernel::{ActivityId, Timestamp, UserId},
+    telemetry::TraceContext,
 };
 
 /// The users of a message, and the way to confirm it.
@@ -127,6 +128,7 @@ impl Rig {
             request_id: "r".to_owned(),
             draw_at: at(DRAW_AT_MS),
             since: Instant::now(),
+            trace: TraceContext::default(),
             answer,
         })?;
         Ok(answered)
@@ -185,7 +187,7 @@ async fn a_join_at_draw_at_is_not_sent() {
 
 #[tokio::test]
 async fn a_confirm_that_may_have_come_after_draw_at_is_too_late() {
-    for (confirmed_at, answer) in [(989, Ok(())), (990, Err(Refusal::Closed))] {
+    for (confirmed_at, answer) in [(989, Ok(())), (990, Err(Refusal::ConfirmedLate))] {
         let mut rig = Rig::start(PATIENT);
         rig.clock.set(500);
         let join = rig.join(1);

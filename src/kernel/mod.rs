@@ -1,7 +1,9 @@
 //! What everything stands on: ids, time, the supervisor of background tasks. No I/O.
 
 mod clock;
+pub mod exact_number;
 mod ids;
+mod jitter;
 mod step;
 mod supervisor;
 
@@ -10,5 +12,6 @@ pub use ids::{
     ActivityId, InvalidId, MAX_ID, PrizeId, RoomId, UserId, WinRecordId, mix, random_id,
     time_ordered_id,
 };
+pub use jitter::jittered;
 pub use step::step;
 pub use supervisor::Supervisor;

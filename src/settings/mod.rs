@@ -12,9 +12,9 @@ pub use load::SettingsError;
 pub use proxies::ProxyRange;
 pub use sections::{
     ActivitySettings, AuthSettings, CandidateSettings, DrawSettings, JoinSettings, LimitsSettings,
-    LogFormat, LogSettings, MysqlSettings, NotificationsSettings, PresenceSettings,
+    LiveSettings, LogFormat, LogSettings, MysqlSettings, NotificationsSettings, PresenceSettings,
     RabbitmqSettings, RedisSettings, RetentionSettings, ServerSettings, Settings, StreamSettings,
-    SweeperSettings,
+    SweeperSettings, TelemetrySettings,
 };
 pub use units::{Millis, Secs};
 

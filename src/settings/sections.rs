@@ -23,6 +23,7 @@ pub struct Settings {
     pub namespace: String,
     pub server: ServerSettings,
     pub log: LogSettings,
+    pub telemetry: TelemetrySettings,
     pub mysql: MysqlSettings,
     pub redis: RedisSettings,
     pub rabbitmq: RabbitmqSettings,
@@ -37,6 +38,7 @@ pub struct Settings {
     pub retention: RetentionSettings,
     pub notifications: NotificationsSettings,
     pub limits: LimitsSettings,
+    pub live: LiveSettings,
 }
 
 /// The HTTP servers.
@@ -56,6 +58,7 @@ pub struct ServerSettings {
     pub client_header_timeout_ms: Millis,
     pub client_body_timeout_ms: Millis,
     pub keep_alive_secs: Secs,
+    pub send_timeout_secs: Secs,
     /// Whose `X-Forwarded-For` is believed.
     #[serde(with = "parse::comma_list")]
     pub trusted_proxies: Vec<ProxyRange>,
@@ -77,6 +80,21 @@ pub struct LogSettings {
 pub enum LogFormat {
     Json,
     Pretty,
+}
+
+/// Where traces are sent.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct TelemetrySettings {
+    /// `None` traces nothing.
+    #[serde(with = "parse::optional_text")]
+    pub otlp_endpoint: Option<String>,
+    /// 0 to 1.
+    pub otlp_sample_ratio: f64,
+    pub otlp_service_name: String,
+    /// `None` is a random one a process.
+    #[serde(with = "parse::optional_text")]
+    pub otlp_instance: Option<String>,
 }
 
 /// The connection to `MySQL` or `MariaDB`.
@@ -236,4 +254,16 @@ pub struct LimitsSettings {
     pub ip_burst: NonZeroU32,
     /// Of users, and as many of addresses.
     pub buckets_max: NonZeroU32,
+}
+
+/// Streams of what happens in an activity.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct LiveSettings {
+    pub max_streams: NonZeroUsize,
+    pub streams_per_user: NonZeroU32,
+    pub heartbeat_secs: Secs,
+    pub linger_secs: Secs,
+    pub result_spread_ms: Millis,
+    pub retry_ms: Millis,
 }

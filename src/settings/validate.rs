@@ -10,7 +10,9 @@ use tracing_subscriber::EnvFilter;
 
 use super::{
     proxies::ProxyRange,
-    sections::{AuthSettings, DrawSettings, RetentionSettings, ServerSettings, Settings},
+    sections::{
+        AuthSettings, DrawSettings, RetentionSettings, ServerSettings, Settings, TelemetrySettings,
+    },
 };
 
 /// Shortest HS256 secret: as long as the hash, RFC 7518 section 3.2.
@@ -30,6 +32,9 @@ pub(super) fn faults(settings: &Settings) -> Vec<String> {
         server(&settings.server),
         trusted_proxies(&settings.server),
         filter(&settings.log.filter),
+        otlp_endpoint(&settings.telemetry),
+        sample_ratio(settings.telemetry.otlp_sample_ratio),
+        service_name(&settings.telemetry.otlp_service_name),
         url(
             "mysql.url",
             &settings.mysql.url,
@@ -117,6 +122,43 @@ fn filter(filter: &str) -> Check {
         Ok(_) => Ok(()),
         Err(error) => Err(format!("`log.filter`: {error}")),
     }
+}
+
+/// The whole address: what belongs to it differs from collector to collector.
+fn otlp_endpoint(telemetry: &TelemetrySettings) -> Check {
+    let Some(url) = &telemetry.otlp_endpoint else {
+        return Ok(());
+    };
+    let uri = url.parse::<Uri>().unwrap_or_default();
+    let authority = uri.authority().map_or("", |authority| authority.as_str());
+    check(
+        || {
+            matches!(uri.scheme_str(), Some("https" | "http"))
+                && !authority.is_empty()
+                && uri.path() != "/"
+        },
+        "`telemetry.otlp_endpoint` is empty or the complete URL that takes traces, such as \
+         http://127.0.0.1:4318/v1/traces",
+    )?;
+    check(
+        || !authority.contains('@'),
+        "`telemetry.otlp_endpoint` has no user and no password: put them into a header by \
+         OTEL_EXPORTER_OTLP_HEADERS",
+    )
+}
+
+fn sample_ratio(ratio: f64) -> Check {
+    check(
+        || (0.0..=1.0).contains(&ratio),
+        "`telemetry.otlp_sample_ratio` is 0 to 1",
+    )
+}
+
+fn service_name(name: &str) -> Check {
+    check(
+        || (1..=100).contains(&name.chars().count()) && !name.contains(char::is_control),
+        "`telemetry.otlp_service_name` is 1 to 100 characters, none of them a control character",
+    )
 }
 
 /// Checks a URL with the parser of the client that is going to use it.

@@ -10,7 +10,11 @@ use futures_util::future::{BoxFuture, join_all};
 use rand::RngExt;
 use tokio_util::sync::CancellationToken;
 
-use crate::{infra::mysql::within_limit, settings::SweeperSettings, telemetry::metrics};
+use crate::{
+    infra::mysql::within_limit,
+    settings::SweeperSettings,
+    telemetry::{metrics, state},
+};
 
 pub use retention::Retention;
 pub use steps::{SweeperDeps, steps};
@@ -115,7 +119,10 @@ impl Sweeper {
 }
 
 async fn sweep(step: &Step) {
-    match step.run().await {
+    let swept = step.run().await;
+    let outcome = if swept.is_ok() { "done" } else { "failed" };
+    state::sweeper_ran(step.name, outcome);
+    match swept {
         Ok(0) => (),
         Ok(count) => {
             metrics::sweeper_repaired(step.name, u64::try_from(count).unwrap_or(u64::MAX));

@@ -22,8 +22,7 @@ const ROWS: u64 = 1_000;
 /// Transactions of one sweep at most.
 const STEPS: usize = 20;
 
-/// What a sweep does, in this order. What it begins is removed from the next sweep on, of this process
-/// or another, so that copies in memory have a moment to follow.
+/// What a sweep does, in this order. What it begins is removed by later sweeps, of whatever process.
 #[derive(Clone, Copy)]
 enum Work {
     GoOn,

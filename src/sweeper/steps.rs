@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Retention, Step, StepError};
 use crate::{
     activity::ActivityService, candidate::CandidateService, draw::DrawService,
-    infra::idempotency::Answers,
+    infra::idempotency::Answers, telemetry::state,
 };
 
 /// Whose work is looked after.
@@ -60,6 +60,7 @@ pub fn steps(deps: &SweeperDeps) -> Vec<Step> {
         })
         .every(10),
         step("stock", activities, alarm_stock).every(60),
+        step("results", draws, alarm_results).every(60),
         step("old_answers", answers, |answers| async move {
             answers.forget_old().await
         })
@@ -90,6 +91,7 @@ where
 /// Says aloud which activities should have been drawn long ago.
 async fn alarm_overdue(draws: DrawService) -> Result<usize, StepError> {
     let overdue = draws.list_overdue(OVERDUE).await?;
+    state::draws_overdue(overdue.len());
     for id in &overdue {
         tracing::error!(activity.id = %id, "activity is more than 30 s past drawAt and not drawn");
     }
@@ -100,9 +102,21 @@ async fn alarm_overdue(draws: DrawService) -> Result<usize, StepError> {
 /// Says aloud of which prizes the stock does not add up.
 async fn alarm_stock(activities: ActivityService) -> Result<usize, StepError> {
     let wrong = activities.list_wrong_stock().await?;
+    state::stock_wrong(wrong.len());
     for id in &wrong {
         tracing::error!(prize.id = %id, "the stock of a prize does not add up");
     }
     // Nor does this one.
+    Ok(0)
+}
+
+/// Says aloud which draws have another number of winners than they should.
+async fn alarm_results(draws: DrawService) -> Result<usize, StepError> {
+    let wrong = draws.list_wrong_results().await?;
+    state::results_wrong(wrong.len());
+    for id in &wrong {
+        tracing::error!(activity.id = %id, "a draw has another number of wins than seats");
+    }
+    // It is for people to find out why.
     Ok(0)
 }

@@ -10,7 +10,7 @@ use tracing_subscriber::{
     util::SubscriberInitExt,
 };
 
-use super::json_event::JsonEvent;
+use super::{json_event::JsonEvent, traces::Traces};
 use crate::settings::{LogFormat, LogSettings};
 
 /// Why logging could not be started.
@@ -24,11 +24,15 @@ pub enum TelemetryError {
 }
 
 /// Starts logging to standard error; standard output belongs to what commands print.
-pub fn init(settings: &LogSettings) -> Result<(), TelemetryError> {
+///
+/// With `traces`, spans are exported too, whatever the filter of the logs.
+pub fn init(settings: &LogSettings, traces: Option<&Traces>) -> Result<(), TelemetryError> {
     let filter = EnvFilter::builder().parse(&settings.filter)?;
+    let logs = layer(settings.format, io::stderr).with_filter(filter);
+    let mut layers = vec![logs.boxed()];
+    layers.extend(traces.map(Traces::layer));
     Registry::default()
-        .with(layer(settings.format, io::stderr))
-        .with(filter)
+        .with(layers)
         .try_init()
         .map_err(TelemetryError::StartedBefore)?;
     std::panic::set_hook(Box::new(log_panic));
@@ -58,6 +62,14 @@ fn layer<W: Write + 'static>(
     }
 }
 
+/// Whether a character breaks the line or steers what shows it: control characters, the line and
+/// paragraph separators, and those that turn the direction of what follows.
+fn steers(character: char) -> bool {
+    let is_separator = matches!(character, '\u{2028}' | '\u{2029}');
+    let turns_direction = matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    character.is_control() || is_separator || turns_direction
+}
+
 /// Writes each event as one line without control characters.
 ///
 /// The JSON format escapes most of them by itself, but not U+007F to U+009F. The other one passes
@@ -73,12 +85,12 @@ impl<W: Write> Write for OneLine<W> {
     /// Gets a whole event, with the line break that ends it.
     fn write_all(&mut self, event: &[u8]) -> io::Result<()> {
         let text = String::from_utf8_lossy(event.strip_suffix(b"\n").unwrap_or(event));
-        if !text.contains(char::is_control) {
+        if !text.contains(steers) {
             return self.0.write_all(event);
         }
         let mut line = String::with_capacity(event.len() + 16);
         for character in text.chars() {
-            if character.is_control() {
+            if steers(character) {
                 // The form of JSON, in which every such character is inside a string.
                 // Writing to a string cannot fail.
                 write!(line, "\\u{:04x}", u32::from(character)).unwrap_or_default();
@@ -126,7 +138,7 @@ mod tests {
     }
 
     fn logged(format: LogFormat) -> String {
-        let forged = "a\n2026-01-01T00:00:00Z ERROR forged\r\u{1b}[31m\u{9b}31m";
+        let forged = "a\n2026-01-01T00:00:00Z ERROR forged\r\u{1b}[31m\u{9b}31m\u{2028}\u{202e}";
         logged_by(format, || {
             tracing::info!(text = forged, shown = %forged, "message {forged}");
         })
@@ -138,10 +150,7 @@ mod tests {
             let text = logged(format);
 
             assert_eq!(text.matches('\n').count(), 1, "{text:?}");
-            assert!(
-                !text.trim_end_matches('\n').contains(char::is_control),
-                "{text:?}"
-            );
+            assert!(!text.trim_end_matches('\n').contains(steers), "{text:?}");
         }
     }
 

@@ -8,12 +8,15 @@ use metrics::{
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio_util::sync::CancellationToken;
 
+use super::state;
+
 const HTTP_REQUESTS: &str = "luckybag_http_requests_total";
 const HTTP_DURATION: &str = "luckybag_http_request_duration_seconds";
 const TOKENS_REFUSED: &str = "luckybag_tokens_refused_total";
 const JWKS_REFRESHES: &str = "luckybag_jwks_refreshes_total";
 const JWKS_KEYS: &str = "luckybag_jwks_keys";
 const RATE_LIMITED: &str = "luckybag_rate_limited_total";
+const CACHE_READS: &str = "luckybag_cache_reads_total";
 const JOINS_ACCEPTED: &str = "luckybag_joins_accepted_total";
 const JOINS_REFUSED: &str = "luckybag_joins_refused_total";
 const JOINS_SETTLED: &str = "luckybag_joins_settled_total";
@@ -46,6 +49,8 @@ const DEAD_LETTERED: &str = "luckybag_dead_lettered_total";
 const DB_RETRIES: &str = "luckybag_db_retries_total";
 const RECONNECTS: &str = "luckybag_reconnects_total";
 const DEPENDENCY_UP: &str = "luckybag_dependency_up";
+const LIVE_STREAMS: &str = "luckybag_live_streams";
+const LIVE_REFUSED: &str = "luckybag_live_refused_total";
 
 /// From an answer out of memory to a publish that ran into its limit.
 const REQUEST_BUCKETS: [f64; 13] = [
@@ -91,6 +96,7 @@ impl MetricsPage {
 
     /// The metrics in Prometheus' text format.
     pub fn render(&self) -> String {
+        process().collect();
         self.0.render()
     }
 
@@ -111,7 +117,23 @@ fn describe() {
     describe_ingress();
     describe_tokens();
     describe_draws();
+    describe_live();
     describe_base();
+    state::describe();
+    process().describe();
+}
+
+/// What the operating system knows about this process: `process_…`.
+fn process() -> metrics_process::Collector {
+    metrics_process::Collector::default()
+}
+
+fn describe_live() {
+    describe_gauge!(LIVE_STREAMS, "Open streams of what happens in an activity");
+    describe_counter!(
+        LIVE_REFUSED,
+        "Streams that were not opened, by whose limit was reached: process or user"
+    );
 }
 
 fn describe_http_and_joins() {
@@ -122,9 +144,16 @@ fn describe_http_and_joins() {
         "How long HTTP requests took, by route"
     );
     describe_counter!(RATE_LIMITED, "Calls answered 429, by what was counted");
+    describe_counter!(
+        CACHE_READS,
+        "Details and lists of winners, by cache and by the layer that had them: memory, redis or mysql"
+    );
     describe_counter!(JOINS_ACCEPTED, "Joins answered 202: confirmed by RabbitMQ");
     describe_counter!(JOINS_REFUSED, "Joins not accepted, by reason");
-    describe_counter!(JOINS_SETTLED, "Joins that got their verdict, by outcome");
+    describe_counter!(
+        JOINS_SETTLED,
+        "Joins that got their verdict, by outcome; `repeated` ones had it before"
+    );
     describe_histogram!(JOIN_BATCH_SIZE, "Joins in one message of the stream");
     describe_gauge!(JOIN_QUEUE_LENGTH, "Joins that wait for their message");
     describe_counter!(
@@ -216,6 +245,8 @@ fn describe_draws() {
         DRAINS_CUT_SHORT,
         "Draws that stopped waiting for the stream: alarm"
     );
+    // From zero on, so that the first one shows as an increase.
+    counter!(DRAINS_CUT_SHORT).increment(0);
     describe_counter!(NOTIFICATIONS, "Result events published, by event");
     describe_counter!(
         SWEEPER_REPAIRS,
@@ -244,7 +275,7 @@ fn describe_base() {
     );
     describe_counter!(
         RECONNECTS,
-        "Connections that were lost and opened again, by server"
+        "Servers that were reached again after a failure"
     );
     describe_gauge!(DEPENDENCY_UP, "1 while a dependency answers, else 0");
 }
@@ -282,6 +313,11 @@ pub fn rate_limited(by: &'static str) {
     counter!(RATE_LIMITED, "by" => by).increment(1);
 }
 
+/// Counts one read of the cache `detail` or `winners`; `layer` had it: `memory`, `redis` or `mysql`.
+pub fn cache_read(cache: &'static str, layer: &'static str) {
+    counter!(CACHE_READS, "cache" => cache, "layer" => layer).increment(1);
+}
+
 /// Counts joins that were confirmed in time.
 pub fn joins_accepted(count: u64) {
     counter!(JOINS_ACCEPTED).increment(count);
@@ -292,7 +328,7 @@ pub fn joins_refused(reason: &'static str, count: u64) {
     counter!(JOINS_REFUSED, "reason" => reason).increment(count);
 }
 
-/// Counts joins that became joined, rejected or late.
+/// Counts joins that became joined, rejected or late, and those that were so before: `repeated`.
 pub fn joins_settled(outcome: &'static str, count: u64) {
     counter!(JOINS_SETTLED, "outcome" => outcome).increment(count);
 }
@@ -364,6 +400,9 @@ pub fn stats_counted(path: &'static str) {
 /// Records how long after drawAt a draw was committed.
 pub fn draw_lateness(lateness: Duration) {
     histogram!(DRAW_LATENESS).record(lateness);
+    if lateness > state::ON_TIME {
+        state::draw_late();
+    }
 }
 
 /// Counts a committed draw; `path` says how its winners were selected.
@@ -441,6 +480,20 @@ pub fn db_retries() {
 /// Counts one connection that was lost and opened again.
 pub fn reconnected(server: &'static str) {
     counter!(RECONNECTS, "server" => server).increment(1);
+}
+
+/// Sets how many streams are open.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a process has far fewer than 2^52 streams"
+)]
+pub fn live_streams(count: usize) {
+    gauge!(LIVE_STREAMS).set(count as f64);
+}
+
+/// Counts a stream that was not opened, by the limit that was reached.
+pub fn live_refused(limit: &'static str) {
+    counter!(LIVE_REFUSED, "limit" => limit).increment(1);
 }
 
 /// A dependency answers.

@@ -15,6 +15,15 @@ pub enum WinnerError {
     #[error("the results of activity {0} were removed at the end of their life")]
     Expired(ActivityId),
 
+    #[error("the winners of activity {0} cannot be read now, as another attempt has shown")]
+    Unreadable(ActivityId),
+
+    #[error("cannot write a list of winners as JSON")]
+    Json(#[from] serde_json::Error),
+
+    #[error("cannot refill Redis")]
+    Refill(#[from] fred::error::Error),
+
     #[error("cannot {action} of activity {id} in MySQL")]
     Database {
         action: &'static str,
@@ -40,13 +49,21 @@ impl From<WinnerError> for Problem {
         match error {
             WinnerError::Activity(error) => error.into(),
             WinnerError::Expired(_) => Self::gone("result_expired", error.to_string()),
+            // Whose attempt it was has logged the cause.
+            WinnerError::Unreadable(_) => unreadable(),
             WinnerError::Database { ref source, .. } if mysql::is_unavailable(source) => {
-                let detail = "the result cannot be read at the moment";
-                Self::unavailable("unavailable", detail, Duration::from_secs(1)).with_cause(error)
+                unreadable().with_cause(error)
             }
             WinnerError::Database { .. }
+            | WinnerError::Json(_)
+            | WinnerError::Refill(_)
             | WinnerError::Redis { .. }
             | WinnerError::UnexpectedAnswer { .. } => Self::internal(error),
         }
     }
+}
+
+fn unreadable() -> Problem {
+    let detail = "the result cannot be read at the moment";
+    Problem::unavailable("unavailable", detail, Duration::from_secs(1))
 }

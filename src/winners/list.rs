@@ -46,6 +46,12 @@ impl WinnerList {
         self.wins.iter().filter(|win| win.status == WinStatus::Won)
     }
 
+    /// The wins that were taken back, by seat and round.
+    pub(super) fn revoked(&self) -> impl Iterator<Item = &WinRecord> {
+        let is_revoked = |win: &&WinRecord| win.status == WinStatus::Revoked;
+        self.wins.iter().filter(is_revoked)
+    }
+
     /// The user's win, revoked or not.
     pub fn of_user(&self, user_id: UserId) -> Option<&WinRecord> {
         self.by_user

@@ -4,10 +4,12 @@ mod changes;
 mod error;
 pub mod events;
 mod fulfilment;
+mod hot_list;
 mod http;
 mod list;
 mod model;
 mod operations;
+mod poll;
 pub mod progress;
 mod projection;
 mod result;
@@ -25,5 +27,7 @@ pub use operations::RESULT_EXPIRED;
 pub use projection::WinnerProjection;
 pub use result::{ResultKind, UserResult, Win, WonPrize};
 pub use service::{WinnerDeps, WinnerService};
-pub use store::{forget, list_all, list_of_round, list_winners_between, record, won_since};
+pub use store::{
+    count_of_round, forget, list_all, list_of_round, list_winners_between, record, won_since,
+};
 pub use user_data::{StoredWin, list_of_user};

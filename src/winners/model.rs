@@ -1,10 +1,14 @@
 //! What a win is.
 
-use crate::kernel::{ActivityId, PrizeId, Timestamp, UserId, WinRecordId};
+use serde::{Deserialize, Serialize};
 
-/// The durable record that a user won a prize.
-#[derive(Clone, Debug, PartialEq)]
+use crate::kernel::{ActivityId, PrizeId, Timestamp, UserId, WinRecordId, exact_number, to_millis};
+
+/// The durable record that a user won a prize. Its JSON is what Redis shows of a win.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct WinRecord {
+    #[serde(rename = "winRecordId")]
     pub id: WinRecordId,
     pub activity_id: ActivityId,
     pub user_id: UserId,
@@ -15,16 +19,20 @@ pub struct WinRecord {
     pub prize_id: PrizeId,
     /// 1 for the best prize.
     pub prize_rank: u32,
+    #[serde(deserialize_with = "exact_number::deserialize")]
     pub score: f64,
     pub status: WinStatus,
     /// Of the draw or the redraw that gave it.
+    #[serde(with = "to_millis")]
     pub drawn_at: Timestamp,
     /// The round in which it was revoked; `None` while it holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_round: Option<u32>,
 }
 
 /// Whether a win still holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum WinStatus {
     Won,
     /// Taken back by an operator; its seat went to somebody else in a later round.

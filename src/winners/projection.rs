@@ -3,15 +3,17 @@
 use std::time::Duration;
 
 use fred::{
-    interfaces::{HashesInterface, KeysInterface},
+    interfaces::KeysInterface,
     types::{Expiration, SetOptions},
 };
 use futures_util::{TryStreamExt, future::BoxFuture, stream};
-use rand::RngExt;
 use sea_orm::DatabaseConnection;
-use serde_json::{Value, json};
 
-use super::{WinRecord, WinStatus, WinnerError, WinnerList, store};
+use super::{
+    WinStatus, WinnerError, WinnerList,
+    hot_list::{HotList, LIFE},
+    store,
+};
 use crate::{
     activity::{self, Activity, Status},
     infra::{
@@ -19,16 +21,10 @@ use crate::{
         outbox::{Project, ProjectError},
         redis::{LuaScript, Redis},
     },
-    kernel::{ActivityId, Timestamp, format_timestamp},
+    kernel::{ActivityId, Timestamp, jittered},
 };
 
-/// How long lists and single wins stay.
-const LIFE_SECS: i64 = 2 * 24 * 3600;
-
-/// How long an unfinished list stays.
-const BUILDING_SECS: i64 = 60;
-
-/// Fields or keys that are written at once.
+/// Keys that are written at once.
 const BATCH: usize = 500;
 
 /// Scripts that are under way at once.
@@ -40,7 +36,7 @@ pub struct WinnerProjection {
     db: DatabaseConnection,
     redis: Redis,
     clock: std::sync::Arc<DatabaseClock>,
-    replace_list: LuaScript,
+    lists: HotList,
     extend_period: LuaScript,
     forget_period: LuaScript,
 }
@@ -52,9 +48,9 @@ impl WinnerProjection {
     pub fn new(db: DatabaseConnection, redis: Redis, clock: std::sync::Arc<DatabaseClock>) -> Self {
         Self {
             db,
+            lists: HotList::new(redis.clone()),
             redis,
             clock,
-            replace_list: LuaScript::new(include_str!("replace_list.lua")),
             extend_period: LuaScript::new(include_str!("extend_period.lua")),
             forget_period: LuaScript::new(include_str!("forget_period.lua")),
         }
@@ -80,103 +76,12 @@ impl WinnerProjection {
         // Read after the round, so the list is never older than the round it is given.
         let wins = store::list_all(&self.db, activity.id).await?;
         let list = WinnerList::new(activity.round, wins);
-        self.show_lists(activity, &list).await?;
+        self.lists
+            .show(activity.id, &activity.prizes, &list)
+            .await?;
         self.show_users(activity, &list).await?;
         let now = self.clock.now().await?.at;
         self.show_periods(activity, &list, now).await
-    }
-
-    async fn show_lists(&self, activity: &Activity, list: &WinnerList) -> Result<(), ProjectError> {
-        let keys = self.redis.keys();
-        let all: Vec<&WinRecord> = list.current().collect();
-        self.show_list(activity.id, &keys.win_list(activity.id), list.round(), &all)
-            .await?;
-        for prize in &activity.prizes {
-            let key = keys.win_list_of_prize(activity.id, prize.prize_id);
-            let of_prize: Vec<&WinRecord> = list
-                .current()
-                .filter(|win| win.prize_id == prize.prize_id)
-                .collect();
-            self.show_list(activity.id, &key, list.round(), &of_prize)
-                .await?;
-        }
-        Ok(())
-    }
-
-    /// Builds a list beside the shown one and puts it in its place, again when another process
-    /// built the same one at the same time.
-    async fn show_list(
-        &self,
-        id: ActivityId,
-        key: &str,
-        round: u32,
-        wins: &[&WinRecord],
-    ) -> Result<(), WinnerError> {
-        const ATTEMPTS: u32 = 5;
-
-        for attempt in 1.. {
-            let answer = self.try_show_list(id, key, round, wins).await?;
-            match answer.as_str() {
-                "replaced" | "newer" => break,
-                "incomplete" if attempt < ATTEMPTS => {
-                    let pause_ms = rand::rng().random_range(10..200);
-                    tokio::time::sleep(Duration::from_millis(pause_ms)).await;
-                }
-                _ => return Err(WinnerError::UnexpectedAnswer { id, answer }),
-            }
-        }
-        Ok(())
-    }
-
-    async fn try_show_list(
-        &self,
-        id: ActivityId,
-        key: &str,
-        round: u32,
-        wins: &[&WinRecord],
-    ) -> Result<String, WinnerError> {
-        let redis_error = |action| move |source| WinnerError::Redis { action, id, source };
-        let building = self.redis.keys().under_construction(key);
-        let mark = json!({ "round": round, "rows": wins.len() }).to_string();
-
-        let client = self.redis.next();
-        let forget = client.del::<(), _>(building.as_str());
-        forget.await.map_err(redis_error("clear a list"))?;
-        self.build(&building, vec![("-".to_owned(), mark)])
-            .await
-            .map_err(redis_error("build a list"))?;
-        for batch in wins.chunks(BATCH) {
-            let fields = batch
-                .iter()
-                .map(|win| (win.id.to_string(), shown(win).to_string()));
-            self.build(&building, fields.collect())
-                .await
-                .map_err(redis_error("build a list"))?;
-        }
-        self.replace_list
-            .run(
-                &self.redis,
-                vec![key.to_owned(), building],
-                vec![
-                    round.to_string(),
-                    wins.len().to_string(),
-                    LIFE_SECS.to_string(),
-                ],
-            )
-            .await
-            .map_err(redis_error("replace a list"))
-    }
-
-    /// Adds fields to a list that is being built, which goes by itself if it is never finished.
-    async fn build(
-        &self,
-        building: &str,
-        fields: Vec<(String, String)>,
-    ) -> Result<(), fred::error::Error> {
-        let pipeline = self.redis.next().pipeline();
-        let _: () = pipeline.hset(building, fields).await?;
-        let _: () = pipeline.expire(building, BUILDING_SECS, None).await?;
-        pipeline.all().await
     }
 
     /// A win is shown where nothing is yet, a revoked one in any case: so it never comes back.
@@ -185,15 +90,17 @@ impl WinnerProjection {
             let pipeline = self.redis.next().pipeline();
             for win in batch {
                 let key = self.redis.keys().win_user(activity.id, win.user_id);
-                let life = Some(Expiration::EX(LIFE_SECS));
+                let shown = serde_json::to_string(win).map_err(WinnerError::from)?;
+                let life_secs = i64::try_from(jittered(LIFE).as_secs()).unwrap_or(i64::MAX);
+                let life = Some(Expiration::EX(life_secs));
                 let only_if = match win.status {
                     WinStatus::Won => Some(SetOptions::NX),
                     WinStatus::Revoked => None,
                 };
                 pipeline
-                    .set::<(), _, _>(&key, shown(win).to_string(), life, only_if, false)
+                    .set::<(), _, _>(&key, shown, life, only_if, false)
                     .await?;
-                let _: () = pipeline.expire(&key, LIFE_SECS, None).await?;
+                let _: () = pipeline.expire(&key, life_secs, None).await?;
             }
             pipeline.all::<Vec<fred::types::Value>>().await?;
         }
@@ -239,22 +146,6 @@ impl Project for WinnerProjection {
 fn period_left(cooldown: Duration, drawn_at: Timestamp, now: Timestamp) -> Option<i64> {
     let left = (drawn_at + cooldown) - now;
     Some(left.num_milliseconds()).filter(|left| *left > 0)
-}
-
-/// The form of a win in every list.
-fn shown(win: &WinRecord) -> Value {
-    json!({
-        "winRecordId": win.id,
-        "activityId": win.activity_id,
-        "userId": win.user_id,
-        "seat": win.seat,
-        "round": win.round,
-        "prizeId": win.prize_id,
-        "prizeRank": win.prize_rank,
-        "score": win.score,
-        "status": win.status.as_str(),
-        "drawnAt": format_timestamp(win.drawn_at),
-    })
 }
 
 #[cfg(test)]

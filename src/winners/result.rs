@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{WinRecord, WinStatus, WinnerList};
+use super::{WinRecord, WinStatus, WinnerList, poll};
 use crate::{
     activity::{ActivityDetail, ActivityPrize, PrizeKind, Status},
     kernel::{PrizeId, Timestamp, UserId, WinRecordId},
@@ -66,13 +66,16 @@ pub struct WonPrize {
     pub rank: u32,
 }
 
+/// Who waits for the draw together, and the caller's place among them: from 0 to 1, at random.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Crowd {
+    pub(super) waiting: u64,
+    pub(super) chance: f64,
+}
+
 impl UserResult {
-    /// The result before there is one; `now` is the database's time, if it is known.
-    pub(super) fn before_draw(
-        detail: &ActivityDetail,
-        now: Option<Timestamp>,
-        jitter: Duration,
-    ) -> Self {
+    /// The result before there is one; `now` is the database's time.
+    pub(super) fn before_draw(detail: &ActivityDetail, now: Timestamp, crowd: Crowd) -> Self {
         let left = time_left(detail, now);
         let result = match detail.status {
             Status::Drawing => ResultKind::Drawing,
@@ -85,13 +88,12 @@ impl UserResult {
             | Status::Drawn
             | Status::Cancelled => ResultKind::NotDrawn,
         };
-        let left = if detail.status.is_final() { None } else { left };
         Self {
             result,
             win: None,
             cutoff_score: None,
             round: 0,
-            next_poll_ms: next_poll_ms(result, left, jitter),
+            next_poll_ms: next_poll_ms(result, left, crowd),
         }
     }
 
@@ -100,7 +102,7 @@ impl UserResult {
         detail: &ActivityDetail,
         winners: &WinnerList,
         user_id: UserId,
-        jitter: Duration,
+        crowd: Crowd,
     ) -> Self {
         let (result, win) = match winners.of_user(user_id) {
             Some(win) => match win.status {
@@ -114,7 +116,7 @@ impl UserResult {
             win,
             cutoff_score: detail.cutoff_score,
             round: winners.round(),
-            next_poll_ms: next_poll_ms(result, None, jitter),
+            next_poll_ms: next_poll_ms(result, None, crowd),
         }
     }
 }
@@ -143,53 +145,13 @@ impl WonPrize {
     }
 }
 
-/// How long until drawAt; zero once it has passed.
-fn time_left(detail: &ActivityDetail, now: Option<Timestamp>) -> Option<Duration> {
-    let (draw_at, now) = detail.draw_at.zip(now)?;
+/// How long until drawAt, zero once it has passed; `None` when nothing will be drawn.
+pub(super) fn time_left(detail: &ActivityDetail, now: Timestamp) -> Option<Duration> {
+    let draw_at = detail.draw_at.filter(|_| !detail.status.is_final())?;
     Some((draw_at - now).to_std().unwrap_or_default())
 }
 
-/// When to ask again: shortly after drawAt, each second while the draw runs, hardly ever after it.
-fn next_poll_ms(result: ResultKind, left: Option<Duration>, jitter: Duration) -> u64 {
-    const LONGEST_WAIT: Duration = Duration::from_secs(30);
-    const DRAWING: Duration = Duration::from_secs(1);
-    const FINAL: Duration = Duration::from_mins(1);
-    /// What a draw needs.
-    const ALLOWANCE: Duration = Duration::from_millis(500);
-
-    let pause = match result {
-        ResultKind::NotDrawn => {
-            left.map_or(LONGEST_WAIT, |left| (left + ALLOWANCE).min(LONGEST_WAIT))
-        }
-        ResultKind::Drawing => DRAWING,
-        ResultKind::Won | ResultKind::NotWon | ResultKind::Revoked => FINAL,
-    };
-    u64::try_from((pause + jitter).as_millis()).unwrap_or(u64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn poll(result: ResultKind, left_ms: Option<u64>) -> u64 {
-        next_poll_ms(
-            result,
-            left_ms.map(Duration::from_millis),
-            Duration::from_millis(7),
-        )
-    }
-
-    #[test]
-    fn a_waiting_user_asks_again_shortly_after_the_draw() {
-        assert_eq!(poll(ResultKind::NotDrawn, Some(4_000)), 4_507);
-        assert_eq!(poll(ResultKind::NotDrawn, Some(3_600_000)), 30_007);
-        assert_eq!(poll(ResultKind::NotDrawn, None), 30_007);
-    }
-
-    #[test]
-    fn a_user_asks_each_second_during_the_draw_and_hardly_after_it() {
-        assert_eq!(poll(ResultKind::Drawing, Some(0)), 1_007);
-        assert_eq!(poll(ResultKind::Won, None), 60_007);
-        assert_eq!(poll(ResultKind::NotWon, None), 60_007);
-    }
+fn next_poll_ms(result: ResultKind, left: Option<Duration>, crowd: Crowd) -> u64 {
+    let pause = poll::pause(result, left, crowd.waiting, crowd.chance);
+    u64::try_from(pause.as_millis()).unwrap_or(u64::MAX)
 }

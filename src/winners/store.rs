@@ -92,6 +92,22 @@ pub async fn list_of_round(
     .await
 }
 
+/// How many wins a round brought, revoked ones too.
+pub async fn count_of_round(
+    conn: &impl ConnectionTrait,
+    id: ActivityId,
+    round: u32,
+) -> Result<u64, DbErr> {
+    let row = conn
+        .query_one_raw(sql(
+            "SELECT COUNT(*) AS count FROM win_record WHERE activity_id = ? AND round = ?",
+            [id.into(), round.into()],
+        ))
+        .await?;
+    let count: Option<i64> = row.map(|row| row.try_get("", "count")).transpose()?;
+    Ok(u64::try_from(count.unwrap_or(0)).unwrap_or(0))
+}
+
 #[derive(FromQueryResult)]
 struct UserRow {
     user_id: UserId,

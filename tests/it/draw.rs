@@ -159,6 +159,7 @@ impl Rig {
     fn winners(&self) -> WinnerService {
         WinnerService::new(WinnerDeps {
             db: self.db.clone(),
+            redis: self.redis.clone(),
             activities: self.activities.clone(),
             clock: Arc::clone(&self.clock),
             mysql_reads: Arc::new(Semaphore::new(2)),

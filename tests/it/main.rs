@@ -44,6 +44,10 @@ mod life_cycle;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
+mod live;
+#[cfg(test)]
+mod odd_input;
+#[cfg(test)]
 mod odds;
 #[cfg(test)]
 mod openapi;
@@ -74,7 +78,11 @@ mod selection;
 #[cfg(test)]
 mod stats;
 #[cfg(test)]
+mod storms;
+#[cfg(test)]
 mod stream;
+#[cfg(test)]
+mod telemetry;
 #[cfg(test)]
 mod tokens;
 #[cfg(test)]

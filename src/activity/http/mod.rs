@@ -13,6 +13,7 @@ pub use problem::ACTIVITY_NOT_FOUND;
 
 use futures_util::future::BoxFuture;
 
+use super::live;
 use crate::{
     http::{Endpoint, Routes},
     kernel::ActivityId,
@@ -24,7 +25,8 @@ pub trait CountParticipants: Send + Sync {
     fn count_participants(&self, id: ActivityId) -> BoxFuture<'_, Option<u64>>;
 }
 
-/// Needs `Data<ActivityService>` and `Data<dyn CountParticipants>` in the application.
+/// Needs `Data<ActivityService>`, `Data<dyn CountParticipants>` and `Data<LiveService>` in the
+/// application.
 pub fn routes(routes: &mut Routes) {
     routes
         .service(
@@ -44,6 +46,10 @@ pub fn routes(routes: &mut Routes) {
         .service(
             Endpoint::new("/v1/activities/{activityId}/audit")
                 .get(activities::audit, operations::audit()),
+        )
+        .service(
+            Endpoint::new("/v1/activities/{activityId}/events")
+                .get(live::events, operations::events()),
         )
         .configure(move_routes)
         .service(

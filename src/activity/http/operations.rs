@@ -224,6 +224,48 @@ pub(super) fn cancel() -> Operation {
     .body(json!({ "reason": "the stream ended early" }))
 }
 
+pub(super) fn events() -> Operation {
+    Operation::new(
+        Tag::Activities,
+        "followActivity",
+        "Tells what happens in an activity until it is over, as server-sent events",
+    )
+    .description(
+        "The state comes at once, then what changes: `status`, `participants` (at most twice a second), \
+         `drawn` (the draw and each redraw), and `end` last of all. HEAD tells whether there would be a \
+         stream. `docs/integration.md` says what the events hold.",
+    )
+    .header(
+        "Last-Event-ID",
+        "The `id` of the last event that was heard; what it says is not told again.",
+        "7265187412320780288.4.0.1372",
+    )
+    .answer_text(
+        StatusCode::OK,
+        "text/event-stream",
+        "The events, one after another.",
+        "retry: 2417\nevent: participants\nid: 7265187412320780288.4.0.1372\ndata: {\"count\":1372}\n\n",
+    )
+    .answer_empty(
+        StatusCode::NO_CONTENT,
+        "The activity is over and all of it was heard: do not come again.",
+    )
+    .problems(&[
+        ACTIVITY_NOT_FOUND,
+        UNAVAILABLE,
+        KnownProblem::unavailable(
+            "too_many_streams",
+            "This process has no place for another stream",
+        ),
+        KnownProblem::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "too_many_own_streams",
+            "This user has too many streams open",
+        )
+        .passing(),
+    ])
+}
+
 pub(super) fn audit() -> Operation {
     Operation::new(
         Tag::Activities,

@@ -3,6 +3,7 @@
 
 use sea_orm::DbErr;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use super::{
     batch::{Message, Numbered},
@@ -23,7 +24,7 @@ use crate::{
 /// What an outage stops, for the log.
 const HELD: &str = "stream";
 
-/// Tries of a batch whose data `MySQL` refuses, before it is split.
+/// Tries of an item whose data `MySQL` refuses.
 const TRIES: u32 = 3;
 
 impl CandidateService {
@@ -43,10 +44,14 @@ impl CandidateService {
             .enumerate()
             .map(|(number, item)| Numbered { number, item })
             .collect();
-        let outcome = self.commit_in_parts(partition, &items, stop).await?;
+        let span = tracing::debug_span!("admission.commit", message.count = items.len());
+        let committing = self.commit_in_parts(partition, &items, stop);
+        let outcome = committing.instrument(span).await?;
         outcome.record_metrics();
 
-        self.project(outcome.activities.values()).await;
+        let span = tracing::debug_span!("admission.project");
+        let projecting = self.project(outcome.activities.values());
+        projecting.instrument(span).await;
         step("admit.projected");
 
         let mut outgoing = events::dead_letters(partition, messages, &outcome.dead);
@@ -104,8 +109,8 @@ impl CandidateService {
         Ok(unasked)
     }
 
-    /// Commits the items, in one transaction if possible; a batch that keeps being refused is split
-    /// until the culprit is alone.
+    /// Commits the items, in one transaction if possible; a batch that is refused is split until the
+    /// culprit is alone.
     async fn commit_in_parts(
         &self,
         partition: u16,
@@ -127,7 +132,8 @@ impl CandidateService {
         Some(outcome)
     }
 
-    /// Holds the items while `MySQL` does not work; an error is one of the items themselves.
+    /// Holds the items while `MySQL` does not work; an error is one of the items themselves. Refused
+    /// data is told without a pause: it is not better later, and others wait behind it.
     async fn commit_held(
         &self,
         partition: u16,
@@ -141,13 +147,14 @@ impl CandidateService {
                 Ok(outcome) => return Some(Ok(outcome)),
                 Err(error) => error,
             };
-            if mysql::is_bad_data(&error) {
-                tries_left -= 1;
+            if !mysql::is_bad_data(&error) {
+                hold.pause(&error, stop).await?;
+                continue;
             }
-            if tries_left == 0 {
+            tries_left -= 1;
+            if items.len() > 1 || tries_left == 0 {
                 return Some(Err(error));
             }
-            hold.pause(&error, stop).await?;
         }
     }
 }

@@ -87,10 +87,13 @@ impl Outcome {
             self.tally.drop_events(reason, *count);
         }
         let users = settled_users(&part, merged);
+        let joins = part.changes.iter().filter(|(_, change)| change.is_join());
+        let mut repeated = joins.count() as u64;
         for user in users.values().filter(|user| user.is_new) {
-            let outcome = user.state.verdict.outcome();
-            *self.tally.settled.entry(outcome).or_default() += 1;
+            self.tally.settle(user.state.verdict.outcome(), 1);
+            repeated = repeated.saturating_sub(1);
         }
+        self.tally.settle("repeated", repeated);
         self.merge_activity(SettledActivity {
             activity: part.activity,
             users,
@@ -104,7 +107,7 @@ impl Outcome {
             self.tally.drop_events(reason, count);
         }
         for (outcome, count) in later.tally.settled {
-            *self.tally.settled.entry(outcome).or_default() += count;
+            self.tally.settle(outcome, count);
         }
         for settled in later.activities.into_values() {
             self.merge_activity(settled);
@@ -149,6 +152,12 @@ impl Outcome {
 }
 
 impl Tally {
+    fn settle(&mut self, outcome: &'static str, count: u64) {
+        if count > 0 {
+            *self.settled.entry(outcome).or_default() += count;
+        }
+    }
+
     fn drop_events(&mut self, reason: &'static str, count: u64) {
         if count > 0 {
             *self.dropped.entry(reason).or_default() += count;

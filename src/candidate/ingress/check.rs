@@ -187,7 +187,7 @@ mod tests {
             presence(&json!({})),
             presence(&json!({ "roomId": 0, "userId": "9223372036854775808", "kind": "vanish" })),
             presence(&json!({ "occurredAt": "2026-01-31T20:01:00.001Z" })),
-            presence(&json!({ "occurredAt": "0999-12-31T23:59:59Z" })),
+            presence(&json!({ "occurredAt": "1999-12-31T23:59:59.999Z" })),
             presence(&json!({ "kind": null, "bogus": 1 })),
             {},
             5,

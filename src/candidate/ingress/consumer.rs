@@ -7,12 +7,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Feed, Ingress,
-    age::Ages,
     check::{BadEvent, Checked, check},
     forms::{EventsBody, Reported},
 };
 use crate::{
-    candidate::{PresenceEvent, TaskEvent, holding::publish_until_confirmed},
+    candidate::{PresenceEvent, TaskEvent, age::Ages, holding::publish_until_confirmed},
     infra::broker::{Delivery, Handler, Outgoing, Target, Verdict},
     kernel::step,
     telemetry::metrics,
@@ -60,10 +59,7 @@ impl IngressConsumer {
     async fn take<E: Reported>(&self, delivery: &Delivery) -> Verdict {
         let checked = match self.read::<E>(&delivery.body) {
             Ok(checked) => checked,
-            Err(reason) => {
-                metrics::dead_lettered(self.feed.as_str());
-                return Verdict::DeadLetter { reason };
-            }
+            Err(reason) => return Verdict::DeadLetter { reason },
         };
         step("ingress.received");
         let newest = checked.good.iter().map(Reported::happened_at).max();
@@ -160,6 +156,7 @@ fn message_id(delivery: &Delivery) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::telemetry::TraceContext;
 
     #[test]
     fn a_redelivery_has_the_same_id_and_another_message_has_another() {
@@ -168,6 +165,7 @@ mod tests {
             redelivered: false,
             message_id: message_id.map(str::to_owned),
             kind: None,
+            trace: TraceContext::default(),
         };
         let first = delivery(Some("m"), "{}");
         let again = Delivery {

@@ -12,8 +12,8 @@ use crate::{
     kernel::{Timestamp, UserId, to_millis},
 };
 
-/// The earliest year that `MySQL` can hold.
-const FIRST_YEAR: i32 = 1_000;
+/// Nothing happened in a live room before it; `MySQL` binds no time before 1970.
+const FIRST_YEAR: i32 = 2_000;
 
 /// The body of a call or of a message: its events, each as it came.
 #[derive(Debug, Deserialize)]
@@ -170,7 +170,7 @@ fn moment(field: &Field, name: &str, door: Door, faults: &mut FieldErrors) -> Op
         return None;
     }
     if at.year() < FIRST_YEAR {
-        faults.add(name, "this is before the year 1000");
+        faults.add(name, "this is before the year 2000");
         return None;
     }
     Some(at)

@@ -3,7 +3,6 @@
 //! `RabbitMQ` is the only thing that taking an event needs. What an event changes is decided by the
 //! stream's consumer.
 
-mod age;
 mod check;
 mod consumer;
 mod error;

@@ -7,6 +7,7 @@ use rand::seq::SliceRandom;
 use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr, TransactionTrait};
 use serde_json::json;
 use tokio::sync::Semaphore;
+use tracing::Instrument;
 
 use crate::{
     activity::{
@@ -20,7 +21,7 @@ use crate::{
         outbox::{Entry, Outbox},
     },
     kernel::{self, ActivityId, Supervisor},
-    telemetry::metrics,
+    telemetry::{TraceContext, metrics},
 };
 
 /// Publishes proofs. Cheap to clone.
@@ -55,12 +56,15 @@ impl Publisher {
     /// Publishes in the background; the sweeper does what does not come to its end.
     pub(in crate::draw) fn begin(&self, id: ActivityId) {
         let publisher = self.clone();
-        drop(self.supervisor.spawn_once(async move {
+        let span = tracing::debug_span!(parent: None, "draw.proof", activity.id = %id);
+        TraceContext::current().adopt(&span);
+        let publishing = async move {
             if let Err(error) = publisher.publish(id).await {
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(error, activity.id = %id, "proof not published, the sweeper will");
             }
-        }));
+        };
+        drop(self.supervisor.spawn_once(publishing.instrument(span)));
     }
 
     /// Publishes up to `limit` proofs that should have been published by now; tells how many.

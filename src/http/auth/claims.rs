@@ -73,7 +73,19 @@ impl ClaimRules {
             .iter()
             .filter_map(|name| Role::of_name(name))
             .collect();
-        Ok(Principal::verified(user_id, roles, claims.rooms))
+        let until = self.believed_until(&claims);
+        Ok(Principal::verified(user_id, roles, claims.rooms, until))
+    }
+
+    /// When `exp` and the leeway after it have passed; far away when no calendar reaches so far.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a cast of a float saturates"
+    )]
+    fn believed_until(&self, claims: &Claims) -> Timestamp {
+        let millis = (claims.exp * 1000.0) as i64;
+        let millis = millis.saturating_add(self.leeway_secs.saturating_mul(1000));
+        Timestamp::from_timestamp_millis(millis).unwrap_or(Timestamp::MAX_UTC)
     }
 
     #[expect(

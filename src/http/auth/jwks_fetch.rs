@@ -1,6 +1,6 @@
 //! One bounded GET of a JWKS.
 
-use std::{error::Error, sync::Arc, time::Duration};
+use std::{error::Error, time::Duration};
 
 use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
 use hyper::{
@@ -8,14 +8,14 @@ use hyper::{
     body::{Bytes, Incoming},
     header,
 };
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::HttpsConnector;
 use hyper_util::{
     client::legacy::{self, Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
-use rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs};
 
 use super::key_set::SIZE_LIMIT_BYTES;
+use crate::infra::https;
 
 /// Why nothing was fetched.
 #[derive(Debug, thiserror::Error)]
@@ -47,21 +47,7 @@ pub(super) struct Fetcher {
 impl Fetcher {
     /// Trusts the system's root certificates, or those that `SSL_CERT_FILE` names.
     pub(super) fn new(uri: Uri, timeout: Duration) -> Result<Self, String> {
-        let roots = if uri.scheme_str() == Some("https") {
-            system_roots()?
-        } else {
-            RootCertStore::empty()
-        };
-        let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| error.to_string())?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(config)
-            .https_or_http()
-            .enable_http1()
-            .build();
+        let connector = https::connector(uri.scheme_str().unwrap_or_default())?;
         let client = Client::builder(TokioExecutor::new())
             // Minutes lie between two fetches.
             .pool_max_idle_per_host(0)
@@ -96,18 +82,4 @@ impl Fetcher {
             Err(error) => Err(FetchError::Body(error)),
         }
     }
-}
-
-fn system_roots() -> Result<RootCertStore, String> {
-    let mut roots = RootCertStore::empty();
-    let found = rustls_native_certs::load_native_certs();
-    roots.add_parsable_certificates(found.certs);
-    if roots.is_empty() {
-        let faults: Vec<String> = found.errors.iter().map(ToString::to_string).collect();
-        return Err(format!(
-            "no root certificates for https: install ca-certificates or set SSL_CERT_FILE ({})",
-            faults.join("; ")
-        ));
-    }
-    Ok(roots)
 }

@@ -1,11 +1,12 @@
 //! What the arguments of a handler say in the document.
 
-use actix_web::{http::StatusCode, web::Data};
+use actix_web::{HttpRequest, http::StatusCode, web::Data};
 use utoipa::{
     IntoParams, ToSchema,
     openapi::{
-        ObjectBuilder, Required, Type,
+        ObjectBuilder, RefOr, Required, Schema, Type,
         path::{ParameterBuilder, ParameterIn},
+        schema::SchemaType,
     },
 };
 
@@ -24,6 +25,11 @@ pub trait Described {
 }
 
 impl<T: ?Sized> Described for Data<T> {
+    fn describe(_: &mut Operation) {}
+}
+
+/// What a handler takes from it, the operation says itself.
+impl Described for HttpRequest {
     fn describe(_: &mut Operation) {}
 }
 
@@ -139,10 +145,26 @@ impl<T: IdParam + ToSchema> Described for PathId<T> {
 
 impl<T: IntoParams> Described for Query<T> {
     fn describe(operation: &mut Operation) {
-        for parameter in T::into_params(|| Some(ParameterIn::Query)) {
+        for mut parameter in T::into_params(|| Some(ParameterIn::Query)) {
+            parameter.schema = parameter.schema.map(without_null);
             operation.add_parameter(parameter);
         }
         operation.add_problems(&[INVALID_REQUEST]);
+    }
+}
+
+/// What may be left out is an `Option`, but a parameter that is there is never null.
+fn without_null(schema: RefOr<Schema>) -> RefOr<Schema> {
+    let is_null = |item: &RefOr<Schema>| match item {
+        RefOr::T(Schema::Object(object)) => object.schema_type == SchemaType::from(Type::Null),
+        RefOr::T(_) | RefOr::Ref(_) => false,
+    };
+    match schema {
+        RefOr::T(Schema::OneOf(mut one_of)) if one_of.items.len() == 2 => {
+            one_of.items.retain(|item| !is_null(item));
+            one_of.items.swap_remove(0)
+        }
+        RefOr::T(_) | RefOr::Ref(_) => schema,
     }
 }
 

@@ -66,7 +66,7 @@ Giveaways for live rooms: no join lost, nobody drawn twice, results anybody can 
 
 * JSON in camelCase. Ids are strings in answers, and strings or integers in requests. Times are RFC 3339 in UTC \
 with milliseconds. Byte strings are lower-case hex.
-* Unknown fields and parameters are refused; a field of a request that is `null` counts as absent unless said \
+* Unknown fields of bodies, and unknown parameters where there are some, are refused; a field of a request that is `null` counts as absent unless said \
 otherwise.
 * Whoever calls sends `Authorization: Bearer <JWT>`. The claim `roles` holds `viewer`, `host`, `operator` or \
 `service`, and `rooms` the rooms of a host. An activity that the caller may not see is answered 404.

@@ -8,7 +8,7 @@ use utoipa::{
     PartialSchema, ToSchema,
     openapi::{
         Content, ContentBuilder, Ref, RefOr, Required, Response, ResponseBuilder, Schema,
-        path::{Operation as Described, OperationBuilder, Parameter},
+        path::{Operation as Described, OperationBuilder, Parameter, ParameterBuilder, ParameterIn},
         request_body::RequestBodyBuilder,
         schema::{ObjectBuilder, Type},
         security::SecurityRequirement,
@@ -157,6 +157,7 @@ impl Operation {
     pub fn answer_page<T: ToSchema>(mut self, description: &'static str, example: Value) -> Self {
         // By its own name alone all pages would be one component.
         let name = format!("{}Page", T::name());
+        self.component::<T>();
         Page::<T>::schemas(&mut self.schemas);
         self.schemas.push((name.clone(), Page::<T>::schema()));
         let content = ContentBuilder::new()
@@ -190,6 +191,20 @@ impl Operation {
     #[must_use]
     pub fn located(mut self) -> Self {
         self.is_located = true;
+        self
+    }
+
+    /// A header that the caller may send.
+    #[must_use]
+    pub fn header(mut self, name: &str, description: &str, example: &str) -> Self {
+        let parameter = ParameterBuilder::new()
+            .name(name)
+            .parameter_in(ParameterIn::Header)
+            .required(Required::False)
+            .description(Some(description))
+            .schema(Some(ObjectBuilder::new().schema_type(Type::String)))
+            .example(Some(example.into()));
+        self.add_parameter(parameter.build());
         self
     }
 

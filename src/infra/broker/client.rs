@@ -230,6 +230,23 @@ impl Broker {
             .filter(|line| line.takes_messages())
     }
 
+    /// How many messages are ready in each queue, by its name without the namespace.
+    pub async fn queue_depths(&self) -> Result<Vec<(String, u32)>, BrokerError> {
+        let line = self.line().ok_or(BrokerError::NotConnected)?;
+        let channel = connection::open_channel(line.connection()).await?;
+        let mut depths = Vec::new();
+        for queue in self.topology().queues() {
+            let options = QueueDeclareOptions::durable().passive();
+            let name = super::message::short(&self.topology().queue_name(queue));
+            let look = channel.queue_declare(name, options, lapin::types::FieldTable::default());
+            let found = within(ANSWER_LIMIT, "look at a queue", look).await?;
+            depths.push((Topology::short_name(queue), found.message_count()));
+        }
+        let closing = channel.close(200, "OK".into());
+        drop(within(ANSWER_LIMIT, "close a channel", closing).await);
+        Ok(depths)
+    }
+
     /// How many messages are ready in a queue; those in the hands of a consumer do not count.
     pub async fn queue_depth(&self, queue: Queue) -> Result<u32, BrokerError> {
         self.look_at(queue).await.map(|state| state.ready)

@@ -23,6 +23,7 @@ use super::{
     message::short,
     topology::{ExchangeSpec, Queue, QueueSpec, Topology},
 };
+use crate::telemetry::metrics;
 
 /// Limit of any one answer of the broker.
 pub(super) const ANSWER_LIMIT: Duration = Duration::from_secs(5);
@@ -193,6 +194,9 @@ impl Backoff {
 
     pub(super) fn connected(&mut self) {
         self.connected_at = Some(Instant::now());
+        if self.failures > 0 {
+            metrics::reconnected("rabbitmq");
+        }
     }
 
     /// The pause after one more failure, without jitter.

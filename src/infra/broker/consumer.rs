@@ -13,14 +13,16 @@ use lapin::{
 };
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, Span};
 
 use super::{
     client::Broker,
     connection::{self, ANSWER_LIMIT, Backoff, WATCH_PERIOD, within},
     error::BrokerError,
     message::{Delivery, Envelope, Verdict, short},
-    topology::Queue,
+    topology::{Queue, Topology},
 };
+use crate::telemetry::{TraceContext, metrics};
 
 /// Most deliveries that an [`OrderedHandler`] is given at once.
 const MAX_RUN: usize = 16;
@@ -201,8 +203,15 @@ impl Broker {
             };
             let (broker, queue) = (self.clone(), session.queue);
             let (handler, lost, stop) = (Arc::clone(handler), lost.clone(), stop.clone());
-            tasks.spawn(async move {
-                let message = Delivery::of(&delivery);
+            let message = Delivery::of(&delivery);
+            let span = handling_span(queue, 1);
+            if queue == Queue::Draw {
+                // Waits for days on the ladder: the draw is a trace of its own.
+                message.trace.link(&span);
+            } else {
+                message.trace.adopt(&span);
+            }
+            let handling = async move {
                 let verdict = AssertUnwindSafe(handler.handle(message.clone()))
                     .catch_unwind()
                     .await
@@ -213,7 +222,8 @@ impl Broker {
                 if settled.is_err() {
                     lost.cancel();
                 }
-            });
+            };
+            tasks.spawn(handling.instrument(span));
         }
     }
 
@@ -288,7 +298,10 @@ impl Broker {
                 return Err(BrokerError::ConsumerEnded);
             }
             let messages: Vec<Delivery> = run.iter().map(Delivery::of).collect();
-            let Some(verdicts) = handle_run(handler, &messages).await else {
+            let span = handling_span(session.queue, messages.len());
+            TraceContext::adopt_all(messages.iter().map(|message| &message.trace), &span);
+            let handling = handle_run(handler, &messages).instrument(span);
+            let Some(verdicts) = handling.await else {
                 return if stop.is_cancelled() {
                     Ok(())
                 } else {
@@ -355,6 +368,7 @@ impl Broker {
                     message.reason = reason,
                     "message moved to the dead-letter queue"
                 );
+                metrics::dead_lettered(label(queue));
                 return Ok(Burial::Done);
             };
             if !acker.usable() {
@@ -377,6 +391,27 @@ impl Broker {
             () = self.wait_connected() => (),
         }
     }
+}
+
+/// What dead letters are counted under.
+const fn label(queue: Queue) -> &'static str {
+    match queue {
+        Queue::Stream(_) => "stream",
+        Queue::Presence => "presence",
+        Queue::Tasks => "tasks",
+        Queue::Draw => "draw",
+        Queue::Delay(_) | Queue::Dead | Queue::Unrouted => "other",
+    }
+}
+
+/// Only for traces: the logs do without.
+fn handling_span(queue: Queue, message_count: usize) -> Span {
+    tracing::debug_span!(
+        parent: None,
+        "message.handle",
+        message.queue = Topology::short_name(queue),
+        message.count = message_count
+    )
 }
 
 /// How moving a message to the dead-letter queue ended.

@@ -6,6 +6,7 @@ use lapin::{
 };
 
 use super::topology::{Queue, Target, Topology};
+use crate::telemetry::TraceContext;
 
 pub(super) const REASON_HEADER: &str = "x-reason";
 pub(super) const ORIGIN_HEADER: &str = "x-origin";
@@ -61,6 +62,8 @@ pub struct Delivery {
     pub message_id: Option<String>,
     /// What it is: the AMQP property `type`.
     pub kind: Option<String>,
+    /// What it was sent by.
+    pub trace: TraceContext,
 }
 
 /// What becomes of a delivery.
@@ -94,6 +97,10 @@ impl Envelope {
     pub(super) fn of(message: Outgoing, topology: &Topology) -> Self {
         let (exchange, routing_key) = topology.route(message.target);
         let mut headers = FieldTable::default();
+        // The sender's own, also of a message that is sent on.
+        if let Some(trace) = TraceContext::current().to_header() {
+            headers.insert(TraceContext::HEADER.into(), header_text(&trace));
+        }
         if let Some(reason) = message.reason {
             headers.insert(REASON_HEADER.into(), header_text(&reason));
         }
@@ -172,11 +179,13 @@ fn properties(message_id: &str, kind: Option<&str>, headers: FieldTable) -> Basi
 impl Delivery {
     pub(super) fn of(delivery: &lapin::message::Delivery) -> Self {
         let properties = &delivery.properties;
+        let trace = header(properties, TraceContext::HEADER).and_then(as_text);
         Self {
             body: delivery.data.clone(),
             redelivered: delivery.redelivered,
             message_id: properties.message_id().as_ref().map(ToString::to_string),
             kind: properties.kind().as_ref().map(ToString::to_string),
+            trace: TraceContext::of_header(trace.as_deref().unwrap_or_default()),
         }
     }
 }
@@ -240,6 +249,7 @@ mod tests {
             redelivered: true,
             message_id: Some("m-1".into()),
             kind: Some("join.v1".into()),
+            trace: TraceContext::default(),
         };
 
         let dead = Envelope::dead(&delivery, "not JSON", Queue::Stream(0), &topology);

@@ -139,14 +139,19 @@ impl Topology {
 
     /// The name of a queue.
     pub fn queue_name(&self, queue: Queue) -> String {
+        self.versioned(&Self::short_name(queue))
+    }
+
+    /// The same without namespace and version, as in metrics.
+    pub fn short_name(queue: Queue) -> String {
         match queue {
-            Queue::Stream(partition) => self.versioned(&format!("stream.{partition}")),
-            Queue::Presence => self.versioned("presence"),
-            Queue::Tasks => self.versioned("tasks"),
-            Queue::Draw => self.versioned("draw"),
-            Queue::Delay(rung) => self.versioned(&format!("delay.{}", rung.duration().as_secs())),
-            Queue::Dead => self.versioned("dead"),
-            Queue::Unrouted => self.versioned("unrouted"),
+            Queue::Stream(partition) => format!("stream.{partition}"),
+            Queue::Presence => "presence".to_owned(),
+            Queue::Tasks => "tasks".to_owned(),
+            Queue::Draw => "draw".to_owned(),
+            Queue::Delay(rung) => format!("delay.{}", rung.duration().as_secs()),
+            Queue::Dead => "dead".to_owned(),
+            Queue::Unrouted => "unrouted".to_owned(),
         }
     }
 

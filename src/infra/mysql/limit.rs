@@ -5,6 +5,8 @@ use std::time::Duration;
 use sea_orm::{ConnAcquireErr, DbErr};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use crate::telemetry::state::WaitingForTurn;
+
 /// Longer than anything we ask for takes: lock waits end after 5 s, a silent transaction after 20 s.
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -47,9 +49,21 @@ pub async fn read_in_turn<T>(
 ///
 /// [`DbErr::ConnectionAcquire`] when it does not come within 2 s.
 pub async fn read_turn(turns: &Semaphore) -> Result<SemaphorePermit<'_>, DbErr> {
+    wait_for_turn(turns).await.ok_or_else(timed_out)
+}
+
+async fn wait_for_turn(turns: &Semaphore) -> Option<SemaphorePermit<'_>> {
+    if let Ok(turn) = turns.try_acquire() {
+        return Some(turn);
+    }
+    let _waiting = WaitingForTurn::begin();
     // Acquiring fails only when the semaphore is closed, which it never is.
     let turn = tokio::time::timeout(TURN, turns.acquire()).await;
-    turn.ok().and_then(Result::ok).ok_or_else(timed_out)
+    let turn = turn.ok().and_then(Result::ok);
+    if turn.is_none() {
+        WaitingForTurn::refused();
+    }
+    turn
 }
 
 /// Reads on behalf of a caller whose turn it is.
@@ -82,8 +96,7 @@ pub async fn change_in_turn<T>(
     turns: &Semaphore,
     change: impl Future<Output = T>,
 ) -> Result<T, NoOutcome> {
-    let turn = tokio::time::timeout(TURN, turns.acquire());
-    let _permit = turn.await.map_err(|_| NoOutcome::NoTurn)?;
+    let _permit = wait_for_turn(turns).await.ok_or(NoOutcome::NoTurn)?;
     tokio::time::timeout(CHANGE_LIMIT, change)
         .await
         .map_err(|_| NoOutcome::NoAnswer)

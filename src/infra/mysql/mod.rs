@@ -11,7 +11,7 @@ pub use clock::{ClockUncertain, DatabaseClock, DatabaseTime};
 pub use limit::{NoOutcome, answer, change_in_turn, read_in_turn, read_turn, within_limit};
 pub use meta::{STREAM_PARTITIONS, change_fact, find_fact, settle_fact};
 pub use migrate::{MigrateError, migrate};
-pub use pool::{MySqlOptions, connect_lazy, is_galera, ping};
+pub use pool::{MySqlOptions, connect_lazy, connection_counts, is_galera, ping};
 pub use retry::{TransactionRetry, is_bad_data, is_key_contended, is_unavailable};
 
 use sea_orm::{DbBackend, Statement, Value};

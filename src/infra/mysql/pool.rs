@@ -61,3 +61,10 @@ pub async fn is_galera(db: &DatabaseConnection) -> Result<bool, DbErr> {
     let value: Option<String> = row.map(|row| row.try_get_by_index(1)).transpose()?;
     Ok(value.is_some_and(|value| value.eq_ignore_ascii_case("ON")))
 }
+
+/// How many connections are used, and how many are idle.
+pub fn connection_counts(db: &DatabaseConnection) -> (u64, u64) {
+    let pool = db.get_mysql_connection_pool();
+    let idle = pool.num_idle() as u64;
+    (u64::from(pool.size()).saturating_sub(idle), idle)
+}

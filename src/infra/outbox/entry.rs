@@ -77,6 +77,15 @@ pub(super) enum StoredEntry {
 }
 
 impl Entry {
+    /// What [`Entry::kind`] answers.
+    pub(super) const KINDS: [&str; 2] = ["publish", "project"];
+
+    /// The kind of a row that is `kind`; of a newer version it is `other`.
+    pub(super) fn known_kind(kind: &str) -> &'static str {
+        let known = Self::KINDS.into_iter().find(|known| *known == kind);
+        known.unwrap_or("other")
+    }
+
     /// All kinds; rows of another one are left to processes of a newer version.
     pub(super) const KINDS: [&str; 2] = ["publish", "project"];
 

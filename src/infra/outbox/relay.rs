@@ -1,11 +1,17 @@
 //! Works off the outbox: publishes, projects, deletes what is done.
 
-use std::{collections::HashMap, error::Error, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    error::Error,
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::{StreamExt, future::BoxFuture, stream};
 use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr, TransactionTrait};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use super::{
     Event,
@@ -18,6 +24,7 @@ use crate::{
         mysql::{DatabaseClock, within_limit},
     },
     kernel::ActivityId,
+    telemetry::metrics,
 };
 
 /// Adds entries in a caller's transaction and wakes the relay once they are committed.
@@ -126,7 +133,8 @@ impl Relay {
         if rows.is_empty() {
             return Ok(0);
         }
-        let outcomes = self.work_off(rows).await;
+        let span = tracing::debug_span!("outbox.relay", outbox.count = rows.len());
+        let outcomes = self.work_off(rows).instrument(span).await;
         let done: Vec<u64> = outcomes
             .iter()
             .filter(|outcome| outcome.result.is_ok())
@@ -134,6 +142,7 @@ impl Relay {
             .collect();
         if !done.is_empty() {
             within_limit(store::delete(&self.db, &done)).await?;
+            count_done(&outcomes);
         }
         for outcome in &outcomes {
             if let Err(error) = &outcome.result {
@@ -147,6 +156,17 @@ impl Relay {
     /// How long the oldest row has been waiting.
     pub async fn age(&self) -> Result<Duration, DbErr> {
         store::age_ms(&self.db).await.map(Duration::from_millis)
+    }
+
+    /// How many rows of each kind wait; of many only the first 10,000 are counted.
+    pub async fn rows(&self) -> Result<BTreeMap<&'static str, u64>, DbErr> {
+        let counted = store::count_rows(&self.db).await?;
+        let mut rows: BTreeMap<&'static str, u64> =
+            Entry::KINDS.into_iter().map(|kind| (kind, 0)).collect();
+        for (kind, count) in counted {
+            *rows.entry(Entry::known_kind(&kind)).or_default() += count;
+        }
+        Ok(rows)
     }
 
     async fn claim(&self) -> Result<Vec<ClaimedRow>, DbErr> {
@@ -218,7 +238,10 @@ impl Relay {
 
     async fn project(&self, row: ClaimedRow, what: String, activity_id: ActivityId) -> Outcome {
         let result = match self.projections.get(what.as_str()) {
-            Some(projection) => within_limit(projection.project(activity_id)).await,
+            Some(projection) => {
+                let span = tracing::debug_span!("outbox.project", outbox.projection = what);
+                within_limit(projection.project(activity_id).instrument(span)).await
+            }
             None => Err(format!("this process has no projection named {what}").into()),
         };
         Outcome { row, result }
@@ -248,5 +271,12 @@ impl Relay {
             .saturating_mul(1 << row.attempts.min(8))
             .min(Self::LONGEST_PAUSE);
         within_limit(store::postpone(&self.db, &[row.id], pause)).await
+    }
+}
+
+fn count_done(outcomes: &[Outcome]) {
+    let done = outcomes.iter().filter(|outcome| outcome.result.is_ok());
+    for outcome in done {
+        metrics::outbox_done(Entry::known_kind(&outcome.row.kind), 1);
     }
 }

@@ -14,6 +14,7 @@ const BATCH: usize = 200;
 #[derive(Debug, FromQueryResult)]
 pub(super) struct ClaimedRow {
     pub(super) id: u64,
+    pub(super) kind: String,
     pub(super) body: String,
     pub(super) attempts: u32,
 }
@@ -53,7 +54,7 @@ pub(super) async fn list_due_for_update(
     limit: u32,
 ) -> Result<Vec<ClaimedRow>, DbErr> {
     let text = format!(
-        "SELECT id, body, attempts FROM outbox WHERE not_before <= NOW(3) AND kind IN {} \
+        "SELECT id, kind, body, attempts FROM outbox WHERE not_before <= NOW(3) AND kind IN {} \
          ORDER BY not_before LIMIT ? FOR UPDATE SKIP LOCKED",
         placeholders(1, Entry::KINDS.len())
     );
@@ -103,4 +104,24 @@ pub(super) async fn age_ms(conn: &impl ConnectionTrait) -> Result<u64, DbErr> {
         .transpose()?
         .unwrap_or(0);
     Ok(u64::try_from(age).unwrap_or(0))
+}
+
+#[derive(FromQueryResult)]
+struct KindRow {
+    kind: String,
+    count: i64,
+}
+
+/// How many of the first 10,000 rows are of each kind.
+pub(super) async fn count_rows(conn: &impl ConnectionTrait) -> Result<Vec<(String, u64)>, DbErr> {
+    const COUNTED: u32 = 10_000;
+    let rows = KindRow::find_by_statement(sql(
+        "SELECT kind, COUNT(*) AS count FROM (SELECT kind FROM outbox LIMIT ?) AS waiting \
+         GROUP BY kind",
+        [COUNTED.into()],
+    ))
+    .all(conn)
+    .await?;
+    let count = |row: KindRow| (row.kind, u64::try_from(row.count).unwrap_or(0));
+    Ok(rows.into_iter().map(count).collect())
 }

@@ -119,12 +119,13 @@ impl Keys {
         format!("{}:win:period:{user}", self.namespace)
     }
 
-    /// Hash win record id → winner JSON, and `-` = {round, rows}. Lives 2 days.
+    /// Hash win record id → winner JSON, and `-` = {round, rows}, with `revoked`, the wins that were taken
+    /// back, once there are some. Lives 2 days.
     pub fn win_list(&self, id: ActivityId) -> String {
         format!("{}:win:list:{id}", self.namespace)
     }
 
-    /// The same as [`Keys::win_list`] for one prize.
+    /// The same as [`Keys::win_list`] for one prize, without `revoked`.
     pub fn win_list_of_prize(&self, id: ActivityId, prize: PrizeId) -> String {
         format!("{}:win:list:{id}:{prize}", self.namespace)
     }

@@ -1,5 +1,6 @@
 //! The shared Redis client and the only builder of keys.
 
+pub mod aside;
 mod client;
 mod keys;
 mod script;

@@ -1,14 +1,17 @@
 //! The states of a fulfilment and which of them may follow which.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{
+    PartialSchema, ToSchema,
+    openapi::{ObjectBuilder, RefOr, Schema, Type},
+};
 
 /// Where a prize is on its way to its winner.
 ///
 /// Pending ──▶ Claimed ──▶ Delivered
 ///    │  └─────────│────────────▲
 ///    └─────▶ Expired ◀─ from Pending or Claimed; Delivered and Expired are final
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum FulfilmentState {
     /// Nothing has been reported; not reported itself.
@@ -21,6 +24,18 @@ pub enum FulfilmentState {
     /// The winner let its time pass.
     Expired,
 }
+
+// Derived, it would leave out what is only written.
+impl PartialSchema for FulfilmentState {
+    fn schema() -> RefOr<Schema> {
+        let schema = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .enum_values(Some(Self::ALL.map(Self::as_str)));
+        Schema::Object(schema.build()).into()
+    }
+}
+
+impl ToSchema for FulfilmentState {}
 
 impl FulfilmentState {
     const ALL: [Self; 4] = [Self::Pending, Self::Claimed, Self::Delivered, Self::Expired];

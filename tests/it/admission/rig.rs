@@ -19,6 +19,7 @@ use luckybag::{
     },
     kernel::{ActivityId, RoomId, Supervisor, Timestamp, UserId},
     settings::Settings,
+    telemetry::TraceContext,
 };
 use sea_orm::{ConnectionTrait, DatabaseConnection};
 use tokio::sync::Semaphore;
@@ -337,6 +338,7 @@ pub(super) fn first_delivery(message: StreamMessage) -> Delivery {
         redelivered: false,
         message_id: Some(sent.message_id),
         kind: Some(sent.kind.to_owned()),
+        trace: TraceContext::default(),
     }
 }
 

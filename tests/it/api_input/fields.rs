@@ -218,7 +218,6 @@ async fn check_kept_as_sent(api: &Api) {
         "福袋",
         "🎁👩‍👩‍👧‍👦 Friday",
         "حقيبة الحظ 7",
-        "\u{202e}gab\u{202c}",
         "a'; DROP TABLE activity; --",
         "<script>\"\\/&amp;%s{}",
         &longest,

@@ -82,6 +82,12 @@ pub(super) const ROUTES: &[Route] = &[
     ),
     route(
         "GET",
+        "/v1/activities/{activityId}/events",
+        Who::Viewer,
+        &[200],
+    ),
+    route(
+        "GET",
         "/v1/activities/{activityId}/winners",
         Who::Viewer,
         &[200],

@@ -159,14 +159,25 @@ impl Api {
         let broken = |error: reqwest::Error| format!("{call}: {error:?}");
         let sent = request.try_clone();
         let response = client.execute(request).await.map_err(broken);
-        let response = response.unwrap_or_else(|error| panic!("{error}"));
+        let mut response = response.unwrap_or_else(|error| panic!("{error}"));
         let (status, headers) = (response.status(), response.headers().clone());
-        let bytes = response.bytes().await.map_err(broken);
-        let bytes = bytes.unwrap_or_else(|error| panic!("{error}"));
+        let is_stream = headers
+            .get("content-type")
+            .is_some_and(|kind| kind == "text/event-stream");
+        // Of a stream only its beginning: it may have no end.
+        let body = if is_stream {
+            let begin = response.chunk().await.map_err(broken);
+            let begin = begin.unwrap_or_else(|error| panic!("{error}"));
+            Value::String(String::from_utf8_lossy(&begin.unwrap_or_default()).into_owned())
+        } else {
+            let bytes = response.bytes().await.map_err(broken);
+            let bytes = bytes.unwrap_or_else(|error| panic!("{error}"));
+            serde_json::from_slice(&bytes).unwrap_or(Value::Null)
+        };
         let answer = Answer {
             status,
             headers,
-            body: serde_json::from_slice(&bytes).unwrap_or(Value::Null),
+            body,
         };
         answer.assert_well_formed(&call);
         // A body that is sent piece by piece cannot be looked at again.

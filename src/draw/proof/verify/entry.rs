@@ -20,7 +20,14 @@ pub(super) struct EntryVerdict {
     index: u64,
     state: EntryState,
     score: f64,
-    seat: Option<u32>,
+    win: Option<Win>,
+}
+
+/// Which seat the user won, and whether it was taken back.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Win {
+    seat: u32,
+    revoked_in_round: Option<u32>,
 }
 
 impl fmt::Display for EntryVerdict {
@@ -30,7 +37,7 @@ impl fmt::Display for EntryVerdict {
             index,
             state,
             score,
-            seat,
+            win,
         } = self;
         let (status, reason, eligibility) = state.as_words();
         let more = reason.or(eligibility).unwrap_or_default();
@@ -38,8 +45,14 @@ impl fmt::Display for EntryVerdict {
             f,
             "entry {index} is that of user {user_id}: {status}, {more}, with score {score}; "
         )?;
-        match seat {
-            Some(seat) => write!(f, "it won seat {seat}"),
+        match win {
+            Some(win) => {
+                write!(f, "it won seat {}", win.seat)?;
+                match win.revoked_in_round {
+                    Some(round) => write!(f, ", which was revoked in round {round}"),
+                    None => Ok(()),
+                }
+            }
             None if *state == EntryState::ELIGIBLE => write!(f, "nobody with a lower score won"),
             None => write!(f, "it could not win"),
         }
@@ -81,7 +94,10 @@ pub(super) fn check(
         index: entry.index,
         state,
         score: document.score.0,
-        seat: won.map(|win| win.seat),
+        win: won.map(|win| Win {
+            seat: win.seat,
+            revoked_in_round: win.revoked_in_round,
+        }),
     })
 }
 

@@ -1,4 +1,4 @@
-//! How old events are by the time they are in the stream.
+//! How old what came in is by the time it is dealt with.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::kernel::Timestamp;
 type Now = Box<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// The ages of the messages in hand, and of those that were dealt with since the last look.
-pub(super) struct Ages {
+pub(in crate::candidate) struct Ages {
     now: Now,
     held: Mutex<Held>,
 }
@@ -23,13 +23,13 @@ struct Held {
 }
 
 /// A message in hand until this is dropped.
-pub(super) struct InHand<'a> {
+pub(in crate::candidate) struct InHand<'a> {
     ages: &'a Ages,
     number: u64,
 }
 
 impl Ages {
-    pub(super) fn new(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+    pub(in crate::candidate) fn new(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self {
             now: Box::new(now),
             held: Mutex::default(),
@@ -37,7 +37,7 @@ impl Ages {
     }
 
     /// Takes a message in hand whose newest event happened at `at`.
-    pub(super) fn take_up(&self, at: Timestamp) -> InHand<'_> {
+    pub(in crate::candidate) fn take_up(&self, at: Timestamp) -> InHand<'_> {
         let mut held = self.held.lock();
         let number = held.next_number;
         held.next_number += 1;
@@ -46,7 +46,7 @@ impl Ages {
     }
 
     /// The age of the oldest; zero when there was none since the last look.
-    pub(super) fn look(&self) -> Duration {
+    pub(in crate::candidate) fn look(&self) -> Duration {
         let now = (self.now)();
         let mut held = self.held.lock();
         let done = std::mem::take(&mut held.oldest_done);

@@ -1,0 +1,104 @@
+//! Cache aside: one process refills what Redis lacks, the others wait a moment for it.
+
+use std::{error::Error, time::Duration};
+
+use fred::{
+    error::Error as RedisError,
+    interfaces::KeysInterface,
+    types::{Expiration, SetOptions},
+};
+
+use super::Redis;
+
+/// How long a reader waits for Redis in all, before it asks `MySQL`.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// How long a process may take to refill a copy, until another one may.
+const MUTEX_LIFE: Duration = Duration::from_secs(3);
+/// How often, and how many times, to look for what another process is refilling.
+const LOOK_PAUSE: Duration = Duration::from_millis(30);
+const LOOKS: u32 = 10;
+
+/// What came of asking Redis for a copy.
+#[derive(Debug)]
+pub enum Asked<T> {
+    Found(T),
+    /// Redis answers and has none: who asked reads `MySQL` and fills it, with [`fill`].
+    Missing,
+    /// Redis is away or slow; filling it would only take time.
+    Silent,
+}
+
+/// Asks Redis for the copy at `key`, and waits a moment when another process is refilling it; never
+/// longer than half a second in all.
+///
+/// `read` answers `None` for a copy that is missing or of no use.
+pub async fn ask<T, E, Reading>(redis: &Redis, key: &str, read: impl Fn() -> Reading) -> Asked<T>
+where
+    E: Error + From<RedisError> + 'static,
+    Reading: Future<Output = Result<Option<T>, E>>,
+{
+    if !redis.is_connected() {
+        return Asked::Silent;
+    }
+    // On the heap, as is what follows: commands of the client are large futures.
+    let answer = Box::pin(async {
+        if let Some(copy) = read().await? {
+            return Ok(Asked::Found(copy));
+        }
+        if may_refill(redis, key).await? {
+            return Ok(Asked::Missing);
+        }
+        for _ in 0..LOOKS {
+            tokio::time::sleep(LOOK_PAUSE).await;
+            if let Some(copy) = read().await? {
+                return Ok(Asked::Found(copy));
+            }
+        }
+        Ok::<_, E>(Asked::Missing)
+    });
+    match tokio::time::timeout(PATIENCE, answer).await {
+        Ok(Ok(asked)) => asked,
+        Ok(Err(error)) => {
+            log_failure(key, &error);
+            Asked::Silent
+        }
+        Err(elapsed) => {
+            log_failure(key, &elapsed);
+            Asked::Silent
+        }
+    }
+}
+
+/// Fills the copy at `key` by `write`, for at most 3 s, and lets others refill it again.
+pub async fn fill<E>(redis: &Redis, key: &str, write: impl Future<Output = Result<(), E>>)
+where
+    E: Error + From<RedisError> + 'static,
+{
+    let filling = Box::pin(async {
+        write.await?;
+        Ok::<_, E>(redis.del::<(), _>(redis.keys().mutex(key)).await?)
+    });
+    match tokio::time::timeout(MUTEX_LIFE, filling).await {
+        Ok(Ok(())) => (),
+        Ok(Err(error)) => log_failure(key, &error),
+        Err(elapsed) => log_failure(key, &elapsed),
+    }
+}
+
+/// Whether a value is of another type than it should be: as good as one that does not parse.
+pub fn is_wrong_type(error: &RedisError) -> bool {
+    error.details().starts_with("WRONGTYPE")
+}
+
+/// Whether this process is the one to refill the copy.
+async fn may_refill(redis: &Redis, key: &str) -> Result<bool, RedisError> {
+    let mutex = redis.keys().mutex(key);
+    let life_ms = i64::try_from(MUTEX_LIFE.as_millis()).unwrap_or(i64::MAX);
+    let life = Some(Expiration::PX(life_ms));
+    let taken = redis.set::<Option<String>, _, _>(mutex, "1", life, Some(SetOptions::NX), false);
+    Ok(taken.await?.is_some())
+}
+
+fn log_failure(key: &str, error: &(dyn Error + 'static)) {
+    tracing::debug!(error, key, "redis does not serve a copy, MySQL does");
+}

@@ -1,0 +1,134 @@
+//! Spans sent to a collector by OTLP over HTTP, in the background, when an address is configured.
+//!
+//! A collector that is slow or away costs spans, never a request or the stop.
+
+mod context;
+mod dress;
+mod exporter;
+mod transport;
+
+use std::time::Duration;
+
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::connect::HttpConnector;
+use opentelemetry::{KeyValue, trace::TracerProvider as _};
+use opentelemetry_otlp::{ExporterBuildError, Protocol, WithExportConfig, WithHttpConfig};
+use opentelemetry_sdk::{
+    Resource,
+    trace::{BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracerProvider},
+};
+use tracing::{Metadata, level_filters::LevelFilter};
+use tracing_subscriber::{Layer, Registry, filter::filter_fn};
+
+use self::{exporter::Watched, transport::Transport};
+use crate::settings::TelemetrySettings;
+
+pub use context::TraceContext;
+
+/// How long one export may take; what a stop waits for at most.
+const EXPORT_LIMIT: Duration = Duration::from_secs(2);
+
+/// Ended spans that wait for their export; what comes above it is dropped.
+const QUEUE_LIMIT: usize = 4_096;
+
+/// Most spans in one export.
+const BATCH_MAX: usize = 512;
+
+/// How often what waits is exported.
+const EXPORT_EVERY: Duration = Duration::from_secs(1);
+
+/// Where our own spans come from; others', such as of a library, are not exported.
+const OWN_TARGET: &str = "luckybag";
+
+/// Exports the spans of this process until [`Traces::shut_down`]. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Traces(SdkTracerProvider);
+
+impl Traces {
+    /// `None` when no collector is configured. Needs no collector to be up.
+    ///
+    /// # Errors
+    ///
+    /// When the address cannot be used, which the settings' own check has not found.
+    pub fn open(
+        settings: &TelemetrySettings,
+        namespace: &str,
+        connector: HttpsConnector<HttpConnector>,
+    ) -> Result<Option<Self>, ExporterBuildError> {
+        let Some(endpoint) = &settings.otlp_endpoint else {
+            return Ok(None);
+        };
+        let exporter = opentelemetry_otlp::SpanExporter::builder()
+            .with_http()
+            .with_http_client(Transport::new(connector, EXPORT_LIMIT))
+            .with_endpoint(endpoint)
+            .with_protocol(Protocol::HttpBinary)
+            .with_timeout(EXPORT_LIMIT)
+            .build()?;
+        let batches = BatchConfigBuilder::default()
+            .with_max_queue_size(QUEUE_LIMIT)
+            .with_max_export_batch_size(BATCH_MAX)
+            .with_scheduled_delay(EXPORT_EVERY)
+            .build();
+        let processor = BatchSpanProcessor::builder(Watched::new(exporter))
+            .with_batch_config(batches)
+            .build();
+        let provider = SdkTracerProvider::builder()
+            .with_span_processor(processor)
+            .with_sampler(sampler(settings.otlp_sample_ratio))
+            .with_resource(resource(settings, namespace))
+            .build();
+        context::switch_on();
+        Ok(Some(Self(provider)))
+    }
+
+    /// Turns our spans into exported ones.
+    pub(super) fn layer(&self) -> Box<dyn Layer<Registry> + Send + Sync> {
+        tracing_opentelemetry::layer()
+            .with_tracer(self.0.tracer(OWN_TARGET))
+            .with_location(false)
+            .with_threads(false)
+            .with_target(false)
+            .with_tracked_inactivity(false)
+            .with_filter(filter_fn(is_exported).with_max_level_hint(LevelFilter::DEBUG))
+            .boxed()
+    }
+
+    /// Exports what waits and ends; gives up after `grace`, or 2 s if that is less.
+    pub async fn shut_down(self, grace: Duration) {
+        let limit = grace.min(EXPORT_LIMIT);
+        let ending = tokio::task::spawn_blocking(move || self.0.shutdown_with_timeout(limit));
+        if !matches!(ending.await, Ok(Ok(()))) {
+            tracing::warn!("the last spans were not exported");
+        }
+    }
+}
+
+/// Events stay with the logs, where their texts are looked after.
+fn is_exported(metadata: &Metadata<'_>) -> bool {
+    metadata.is_span() && metadata.target().starts_with(OWN_TARGET)
+}
+
+/// Our own parents decide for their children. Of others only a "no" counts by itself: their "yes"
+/// is subject to our ratio, by the trace id alone, so that nobody can make us export more.
+fn sampler(ratio: f64) -> Sampler {
+    let by_ratio = Sampler::TraceIdRatioBased(ratio);
+    let by_parent = Sampler::parent_based(by_ratio.clone()).with_remote_parent_sampled(by_ratio);
+    Sampler::ParentBased(Box::new(by_parent))
+}
+
+fn resource(settings: &TelemetrySettings, namespace: &str) -> Resource {
+    let instance = settings
+        .otlp_instance
+        .clone()
+        .unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
+    let attributes = [
+        KeyValue::new("service.name", settings.otlp_service_name.clone()),
+        KeyValue::new("service.namespace", namespace.to_owned()),
+        KeyValue::new("service.instance.id", instance),
+        KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
+    ];
+    Resource::builder_empty()
+        .with_attributes(attributes)
+        .build()
+}

@@ -1,0 +1,263 @@
+//! What Redis holds for readers: used when it is right, dropped when it is not, built again when it
+//! is missing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fred::{
+    interfaces::{HashesInterface, KeysInterface, ListInterface},
+    types::Expiration,
+};
+use luckybag::kernel::{ActivityId, PrizeId};
+use serde_json::Value;
+
+use super::{Truth, line::Line, reads, users_of};
+use crate::harness::{Api, Bag, BagSpec, World, eventually};
+
+const JOINS: u64 = 8;
+
+/// Drawn bags of three winners, one a room, and everything about them is in Redis.
+async fn drawn_bags(world: &World, api: &Api, count: u64) -> Vec<Bag> {
+    let specs: Vec<BagSpec> = (1..=count)
+        .map(|room| BagSpec {
+            room,
+            ..BagSpec::waiting()
+        })
+        .collect();
+    let bags = api.open_bags(&specs).await;
+    for bag in &bags {
+        api.join_all(bag, users_of(bag, JOINS)).await;
+    }
+    world.draw_soon(&bags).await;
+    world.all_drawn(&bags).await;
+    until_proven(world).await;
+    world.nothing_owed().await;
+    bags
+}
+
+/// The proof's publication is the last change of an activity.
+async fn until_proven(world: &World) {
+    let pending = "SELECT COUNT(*) FROM activity WHERE proof_published_at IS NULL";
+    eventually("the proofs", async || match world.number(pending).await {
+        0 => Ok(()),
+        count => Err(count),
+    })
+    .await;
+}
+
+/// Asserts that everybody is told what is so.
+async fn assert_all_told(world: &World, api: &Api, bag: &Bag) {
+    let truth = Truth::of(world, bag).await;
+    let mut line = Line::to(api).await;
+    for user in users_of(bag, JOINS) {
+        truth.assert_told(user, &line.told(bag, &api.viewer(user)).await);
+    }
+}
+
+/// The win records that a list shows, and its round.
+async fn listed(world: &World, key: &str) -> (u64, BTreeSet<u64>) {
+    let mut fields: BTreeMap<String, String> = world.redis.hgetall(key).await.expect("a hash");
+    let mark = fields.remove("-").unwrap_or_default();
+    let mark: Value = serde_json::from_str(&mark).unwrap_or_default();
+    let ids = fields.keys().map(|id| id.parse().expect("an id"));
+    (mark["round"].as_u64().unwrap_or(0), ids.collect())
+}
+
+/// Asserts that the lists of the activity and of its prize are those of MySQL.
+async fn assert_listed_right(world: &World, bag: &Bag) {
+    let wins = world.wins(bag.id).await;
+    let held = wins.iter().filter(|win| win.status == "won");
+    let held: BTreeSet<u64> = held.map(|win| win.id).collect();
+    let round = wins.iter().map(|win| u64::from(win.round)).max();
+    let expected = (round.expect("winners"), held);
+    let keys = world.keys();
+    let prize = PrizeId(wins[0].prize_id);
+    for key in [keys.win_list(bag.id), keys.win_list_of_prize(bag.id, prize)] {
+        assert_eq!(listed(world, &key).await, expected, "{key}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_knows_nothing_takes_details_and_winners_from_redis_also_after_a_redraw() {
+    let world = World::new().await;
+    let earlier = world.serve().await;
+    let api = world.api(&earlier).await;
+    let bags = drawn_bags(&world, &api, 2).await;
+    let lost = world.wins(bags[1].id).await[0].id;
+    api.redraw(&bags[1], &[lost]).await.expect(200);
+    world.nothing_owed().await;
+
+    let process = world.serve().await;
+    let api = world.api(&process).await;
+    for bag in &bags {
+        assert_all_told(&world, &api, bag).await;
+        assert_listed_right(&world, bag).await;
+    }
+
+    let read = async |cache, layer| reads(&process, cache, layer).await;
+    assert_eq!(read("winners", "redis").await, 2);
+    assert_eq!(read("winners", "mysql").await, 0);
+    assert_eq!(read("winners", "memory").await, 2 * (JOINS - 1));
+    assert_eq!(read("detail", "mysql").await, 0);
+    assert!(read("detail", "redis").await >= 2);
+    earlier.stop().await;
+    process.stop().await;
+    world.end().await;
+}
+
+/// Ways in which a list of winners is not the activity's.
+const SPOILED: usize = 7;
+
+async fn spoil(world: &World, number: usize, id: ActivityId) {
+    let (redis, key) = (&world.redis, world.keys().win_list(id));
+    let fields: BTreeMap<String, String> = redis.hgetall(&key).await.expect("a hash");
+    let winner = fields.keys().find(|field| *field != "-").expect("a winner");
+    let mark = |text: &'static str| redis.hset::<(), _, _>(&key, vec![("-", text)]);
+    match number {
+        0 => redis.del(&key).await,
+        1 => redis.hdel(&key, "-").await,
+        2 => redis.hdel(&key, winner.as_str()).await,
+        3 => mark(r#"{"round":0,"rows":3}"#).await,
+        4 => mark("{").await,
+        5 => redis.hset(&key, vec![(winner.as_str(), "null")]).await,
+        _ => {
+            let () = redis.del(&key).await.expect("removed");
+            redis.set(&key, "text", None, None, false).await
+        }
+    }
+    .expect("spoiled");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_is_missing_older_or_not_whole_is_not_believed_and_built_again() {
+    let world = World::new().await;
+    let earlier = world.serve().await;
+    let api = world.api(&earlier).await;
+    let bags = drawn_bags(&world, &api, SPOILED as u64).await;
+    for (number, bag) in bags.iter().enumerate() {
+        spoil(&world, number, bag.id).await;
+        let wins = world.wins(bag.id).await;
+        let of_prize = PrizeId(wins[0].prize_id);
+        let of_prize = world.keys().win_list_of_prize(bag.id, of_prize);
+        let () = world.redis.del(of_prize).await.expect("removed");
+    }
+
+    let process = world.serve().await;
+    let api = world.api(&process).await;
+    for bag in &bags {
+        assert_all_told(&world, &api, bag).await;
+        // Whoever read MySQL has written it by the time it was answered.
+        assert_listed_right(&world, bag).await;
+    }
+
+    assert_eq!(reads(&process, "winners", "mysql").await, SPOILED as u64);
+    assert_eq!(reads(&process, "winners", "redis").await, 0);
+    earlier.stop().await;
+    process.stop().await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_detail_that_does_not_parse_is_dropped_and_read_again() {
+    let world = World::new().await;
+    let earlier = world.serve().await;
+    let api = world.api(&earlier).await;
+    let bags = drawn_bags(&world, &api, 2).await;
+    let (redis, keys) = (&world.redis, world.keys());
+    let life = Some(Expiration::EX(3_600));
+    let first = keys.activity(bags[0].id);
+    let set = redis.set::<(), _, _>(&first, r#"{"id":"7"}"#, life, None, false);
+    set.await.expect("spoiled");
+    let second = keys.activity(bags[1].id);
+    let () = redis.del(&second).await.expect("removed");
+    let () = redis.lpush(&second, "7").await.expect("spoiled");
+
+    let process = world.serve().await;
+    let api = world.api(&process).await;
+    for bag in &bags {
+        assert_all_told(&world, &api, bag).await;
+        let text: String = redis.get(keys.activity(bag.id)).await.expect("a text");
+        let shown: Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(shown["id"], bag.id.to_string());
+        assert_eq!(shown["status"], "drawn");
+    }
+
+    assert_eq!(reads(&process, "detail", "mysql").await, 2);
+    earlier.stop().await;
+    process.stop().await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn copies_that_are_written_together_do_not_lapse_together() {
+    let world = World::new().await;
+    let process = world.serve().await;
+    let api = world.api(&process).await;
+    let bags = drawn_bags(&world, &api, 8).await;
+
+    for key in [
+        luckybag::infra::redis::Keys::activity as fn(&_, ActivityId) -> String,
+        luckybag::infra::redis::Keys::win_list,
+    ] {
+        // In ten-minute steps: longer than the draws are apart.
+        let mut left = BTreeSet::new();
+        for bag in &bags {
+            let key = key(world.keys(), bag.id);
+            let ttl: i64 = world.redis.ttl(key).await.expect("a life");
+            left.insert(ttl / 600);
+        }
+        assert!(left.len() > 1, "{left:?}");
+    }
+
+    process.stop().await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_id_is_remembered_for_a_moment_and_forgotten_when_there_is_such_an_activity() {
+    let world = World::new().await;
+    let process = world.serve().await;
+    let other = world
+        .serve_with(&[("ACTIVITY__DETAIL_MEMORY_MS", "60000")])
+        .await;
+    let (api, at_other) = (world.api(&process).await, world.api(&other).await);
+    let (redis, keys) = (&world.redis, world.keys());
+    let operator = api.operator();
+
+    let unknown = ActivityId(4_711);
+    for api in [&api, &at_other] {
+        let answer = api.get(&operator, "/v1/activities/4711").await;
+        answer.expect_problem(404, "activity_not_found");
+    }
+    let shown: String = redis.get(keys.activity(unknown)).await.expect("a copy");
+    assert_eq!(shown, "null");
+    let left: i64 = redis.ttl(keys.activity(unknown)).await.expect("a life");
+    assert!((1..=60).contains(&left), "{left} s");
+    let by_mysql = async |process| reads(process, "detail", "mysql").await;
+    assert_eq!(by_mysql(&process).await + by_mysql(&other).await, 1);
+
+    // As if somebody had asked for this one before it was there.
+    let spec = BagSpec::default();
+    let id = api.draft(&spec).await;
+    let path = format!("/v1/activities/{id}");
+    world.nothing_owed().await;
+    let life = Some(Expiration::EX(60));
+    let set = redis.set::<(), _, _>(keys.activity(id), "null", life, None, false);
+    set.await.expect("remembered");
+    let answer = at_other.get(&operator, &path).await;
+    answer.expect_problem(404, "activity_not_found");
+    let submitted = api.post(&operator, &format!("{path}/submit"), None).await;
+    submitted.expect(200);
+    eventually("the other process to know it", async || {
+        let answer = at_other.get(&operator, &path).await;
+        match answer.status.as_u16() {
+            200 => Ok(()),
+            404 => Err(answer),
+            status => panic!("{status}: {answer:?}"),
+        }
+    })
+    .await;
+
+    process.stop().await;
+    other.stop().await;
+    world.end().await;
+}

@@ -1,0 +1,272 @@
+//! What a process tells from its memory while the stores are slow, away or behind.
+
+use std::time::{Duration, Instant};
+
+use fred::{interfaces::KeysInterface, types::Expiration};
+use futures_util::future::join_all;
+
+use super::{Truth, joined_bag, line::Line, users_of};
+use crate::{
+    harness::{BagSpec, Proxies, World, eventually},
+    proxy::Proxy,
+};
+
+const JOINS: u64 = 12;
+
+/// Nobody waits for a server that says nothing: what is asked for all the time is told as it was.
+#[tokio::test(flavor = "multi_thread")]
+async fn with_stores_that_say_nothing_a_hot_result_is_told_from_memory_without_a_wait() {
+    /// A read gives Redis up after half a second and MySQL after five.
+    const NO_WAIT: Duration = Duration::from_secs(4);
+    let world = World::new().await;
+    let proxies = Proxies::of(&world).await;
+    let process = world.serve_with(&proxies.changes()).await;
+    let api = world.api(&process).await;
+    let bag = joined_bag(&world, &api, (1, 3), 1).await;
+    let viewer = api.viewer(1);
+    let mut line = Line::to(&api).await;
+    line.told(&bag, &viewer).await;
+
+    proxies.redis.stall();
+    proxies.mysql.stall();
+    let stalled = Instant::now();
+    while stalled.elapsed() < Duration::from_secs(8) {
+        let asked_at = Instant::now();
+        let told = line.told(&bag, &viewer).await;
+        assert_eq!(told.result, "notDrawn");
+        assert!(asked_at.elapsed() < NO_WAIT, "{:?}", asked_at.elapsed());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+
+    proxies.redis.resume();
+    proxies.mysql.resume();
+    process.stop().await;
+    world.end().await;
+}
+
+/// A process that is cut off from MySQL and Redis while the bag is drawn elsewhere.
+async fn cut_off(outage: fn(&Proxy), is_known: bool) {
+    let world = World::new().await;
+    let drawing = world.serve().await;
+    let api = world.api(&drawing).await;
+    let bag = joined_bag(&world, &api, (1, 4), JOINS).await;
+    let proxies = Proxies::of(&world).await;
+    let mut changes = proxies.changes();
+    changes.push(("SWEEPER__ENABLED", "false"));
+    let process = world.serve_with(&changes).await;
+    let cut_off = world.api(&process).await;
+    let users = users_of(&bag, JOINS);
+    world.draw_in(&bag, 4_000).await;
+    if is_known {
+        eventually("drawAt to be known", async || {
+            let mut line = Line::to(&cut_off).await;
+            match line.told(&bag, &cut_off.viewer(1)).await.next_poll_ms {
+                told if told <= 5_500 => Ok(()),
+                told => Err(told),
+            }
+        })
+        .await;
+    }
+    outage(&proxies.redis);
+    outage(&proxies.mysql);
+
+    let until_drawn = world.all_drawn(std::slice::from_ref(&bag));
+    let asking = async {
+        // While it is drawn, and some times after that.
+        let mut after = 0;
+        while after < 3 {
+            let is_drawn = world.is_drawn(&bag).await;
+            let answers = users.iter().map(async |user| {
+                let mut line = Line::to(&cut_off).await;
+                line.ask(&bag, &cut_off.viewer(*user)).await
+            });
+            for (status, body) in join_all(answers).await {
+                let text = String::from_utf8_lossy(&body).into_owned();
+                let is_told = text.contains(r#""notDrawn""#) || text.contains(r#""drawing""#);
+                assert!(
+                    status == 503 && !is_known || status == 200 && is_told && is_known,
+                    "{status}: {text}"
+                );
+                let has_passed = is_drawn && is_known;
+                assert!(!has_passed || text.contains(r#""drawing""#), "{text}");
+            }
+            after += usize::from(is_drawn);
+        }
+    };
+    tokio::join!(until_drawn, asking);
+
+    proxies.redis.resume();
+    proxies.mysql.resume();
+    let truth = Truth::of(&world, &bag).await;
+    for user in users {
+        eventually("the result to be known", async || {
+            let mut line = Line::to(&cut_off).await;
+            let (status, body) = line.ask(&bag, &cut_off.viewer(user)).await;
+            let told = serde_json::from_slice::<super::line::Told>(&body);
+            let told = told.map_err(|_| format!("{status}"))?;
+            if told.is_final() {
+                truth.assert_told(user, &told);
+                Ok(())
+            } else {
+                Err(told.result)
+            }
+        })
+        .await;
+    }
+    drawing.stop().await;
+    process.stop().await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_without_stores_tells_that_the_draw_runs_until_it_knows_more() {
+    cut_off(Proxy::refuse, true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_whose_stores_fall_silent_tells_that_the_draw_runs_until_it_knows_more() {
+    cut_off(Proxy::stall, true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_knows_nothing_and_has_no_stores_says_so_and_invents_no_result() {
+    cut_off(Proxy::refuse, false).await;
+}
+
+/// It knows that the bag is drawn, and cannot learn who won.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_cannot_read_the_winners_tells_nobody_that_it_lost() {
+    let world = World::new().await;
+    let drawing = world.serve().await;
+    let api = world.api(&drawing).await;
+    let bag = joined_bag(&world, &api, (1, 4), JOINS).await;
+    world.draw_soon(&[bag]).await;
+    world.all_drawn(&[bag]).await;
+    world.nothing_owed().await;
+    let proxies = Proxies::of(&world).await;
+    let process = world.serve_with(&proxies.changes()).await;
+    let cut_off = world.api(&process).await;
+    cut_off.drawn(&bag).await;
+
+    proxies.redis.refuse();
+    proxies.mysql.refuse();
+    let users = users_of(&bag, JOINS);
+    let answers = users.iter().map(async |user| {
+        let mut line = Line::to(&cut_off).await;
+        line.ask(&bag, &cut_off.viewer(*user)).await
+    });
+    for (status, body) in join_all(answers).await {
+        assert_eq!(status, 503, "{}", String::from_utf8_lossy(&body));
+    }
+    proxies.mysql.resume();
+
+    let truth = Truth::of(&world, &bag).await;
+    for user in users {
+        eventually("the winners to be read", async || {
+            let mut line = Line::to(&cut_off).await;
+            let (status, body) = line.ask(&bag, &cut_off.viewer(user)).await;
+            if status == 503 {
+                return Err("503");
+            }
+            let told = serde_json::from_slice(&body).expect("a result");
+            truth.assert_told(user, &told);
+            Ok(())
+        })
+        .await;
+    }
+    drawing.stop().await;
+    process.stop().await;
+    world.end().await;
+}
+
+/// Redis shows an older state than the process has told: a replica that was behind, or a projection
+/// that has not come yet.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_copy_in_redis_does_not_take_a_result_back() {
+    let world = World::new().await;
+    let process = world
+        .serve_with(&[("ACTIVITY__DETAIL_MEMORY_MS", "50")])
+        .await;
+    let api = world.api(&process).await;
+    let bag = joined_bag(&world, &api, (1, 4), JOINS).await;
+    let key = world.keys().activity(bag.id);
+    eventually("a copy while it is open", async || {
+        let exists: bool = world.redis.exists(&key).await.expect("Redis");
+        if exists { Ok(()) } else { Err("none") }
+    })
+    .await;
+    let open: String = world.redis.get(&key).await.expect("a copy");
+    assert!(open.contains(r#""open""#), "{open}");
+    world.draw_soon(&[bag]).await;
+    world.all_drawn(&[bag]).await;
+    world.nothing_owed().await;
+    let viewer = api.viewer(users_of(&bag, 1)[0]);
+    let mut line = Line::to(&api).await;
+    eventually("the result", async || {
+        let told = Line::to(&api).await.told(&bag, &viewer).await;
+        if told.is_final() { Ok(()) } else { Err(told) }
+    })
+    .await;
+
+    let life = Some(Expiration::EX(3_600));
+    let set = world.redis.set::<(), _, _>(&key, open, life, None, false);
+    set.await.expect("an old copy");
+    let is_healed = async || {
+        let copy: String = world.redis.get(&key).await.expect("a copy");
+        copy.contains(r#""drawn""#)
+    };
+    let since = Instant::now();
+    while !is_healed().await {
+        let told = line.told(&bag, &viewer).await;
+        assert!(told.is_final(), "{told:?}");
+        assert!(since.elapsed() < Duration::from_secs(40), "never healed");
+    }
+    assert!(line.told(&bag, &viewer).await.is_final());
+
+    process.stop().await;
+    world.end().await;
+}
+
+/// What nobody has asked for lately is looked at again: not told as it was.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_told_long_ago_is_looked_at_before_it_is_told_again() {
+    let world = World::new().await;
+    let process = world
+        .serve_with(&[("ACTIVITY__DETAIL_MEMORY_MS", "10")])
+        .await;
+    let other = world.serve().await;
+    let (api, at_other) = (world.api(&process).await, world.api(&other).await);
+    let bag = api.open_bag(&BagSpec::waiting()).await;
+    for title in ["one", "two", "three"] {
+        let path = bag.path("");
+        api.get(&api.viewer(1), &path).await.expect(200);
+        world
+            .execute(&format!(
+                "UPDATE activity SET title = '{title}', version = version + 1 WHERE id = {}",
+                bag.id
+            ))
+            .await;
+        let () = world
+            .redis
+            .del(world.keys().activity(bag.id))
+            .await
+            .expect("forgotten");
+        // Long after the last look of the first process, whose memory is short.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let shown = api.get(&api.viewer(1), &path).await.expect(200);
+        assert_eq!(shown["title"], title, "{shown}");
+        eventually("the other to know it too", async || {
+            let shown = at_other.get(&at_other.viewer(1), &path).await.expect(200);
+            if shown["title"] == title {
+                Ok(())
+            } else {
+                Err(shown)
+            }
+        })
+        .await;
+    }
+
+    process.stop().await;
+    other.stop().await;
+    world.end().await;
+}

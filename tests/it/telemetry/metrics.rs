@@ -1,0 +1,221 @@
+//! The numbers on the metrics page are those of what happened.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use chrono::TimeDelta;
+use fred::interfaces::SortedSetsInterface;
+use luckybag::infra::redis::Shard;
+
+use super::files::{dashboard_exprs, declared_names, metrics_in};
+use crate::harness::{Api, BagSpec, World, eventually, metric, metrics_page, presence};
+
+/// Only told by what this run does not do: failures, other features, and what never comes by itself.
+const NOT_IN_A_QUIET_RUN: [&str; 19] = [
+    "luckybag_cache_reads_total",
+    "luckybag_db_retries_total",
+    "luckybag_dead_lettered_total",
+    "luckybag_events_dropped_total",
+    "luckybag_exports_total",
+    "luckybag_ingress_refused_total",
+    "luckybag_jwks_keys",
+    "luckybag_jwks_refreshes_total",
+    "luckybag_live_refused_total",
+    "luckybag_live_streams",
+    "luckybag_messages_held",
+    "luckybag_mysql_turns_waiting",
+    "luckybag_projections_skipped_total",
+    "luckybag_rate_limited_total",
+    "luckybag_reconnects_total",
+    "luckybag_redraws_total",
+    "luckybag_rows_expired_total",
+    "luckybag_seats_revoked_total",
+    "luckybag_stream_late_total",
+];
+
+/// The sum of all series of a metric.
+fn sum(page: &str, name: &str) -> f64 {
+    let series = page.lines().filter_map(|line| {
+        let rest = line.strip_prefix(name)?;
+        let is_it = rest.starts_with(' ') || rest.starts_with('{');
+        is_it.then(|| line.rsplit_once(' ').expect("a value").1)
+    });
+    series
+        .map(|value| value.parse::<f64>().expect("a number"))
+        .sum()
+}
+
+/// The values of a metric by one label.
+fn by_label(page: &str, name: &str, label: &str) -> BTreeMap<String, f64> {
+    let start = format!("{name}{{{label}=\"");
+    page.lines()
+        .filter_map(|line| line.strip_prefix(&start)?.split_once("\"} "))
+        .map(|(value, number)| (value.to_owned(), number.parse().expect("a number")))
+        .collect()
+}
+
+async fn play(api: &Api) {
+    let bag = api.open_bag(&BagSpec::default()).await;
+    api.join_all(&bag, 101..=110).await;
+    // Once more, which is accepted and changes nothing.
+    api.join_all(&bag, 101..=103).await;
+    let before = bag.draw_at - TimeDelta::seconds(5);
+    let enter = presence(&bag, 101, "enter", before);
+    api.report("presence", &[enter]).await;
+    let stats = bag.path("/stats");
+    api.get(&api.operator(), &stats).await.expect(200);
+    api.get("no token", &stats).await.expect(401);
+    api.drawn(&bag).await;
+    api.post(&api.viewer(111), &bag.path("/join"), None)
+        .await
+        .expect_problem(409, "activity_closed");
+}
+
+/// What is wrong with the page of a process that has done all it was asked.
+fn unsettled(page: &str) -> Result<(), String> {
+    let accepted = sum(page, "luckybag_joins_accepted_total");
+    let settled = by_label(page, "luckybag_joins_settled_total", "outcome");
+    let differs = |value: f64, expected: f64| (value - expected).abs() > f64::EPSILON;
+    if differs(accepted, 13.0) || differs(settled.values().sum(), 13.0) {
+        return Err(format!("{accepted} accepted, {settled:?}"));
+    }
+    let draws = sum(page, "luckybag_draws_total");
+    let lateness = metric(page, "luckybag_draw_lateness_seconds_count");
+    if differs(draws, 1.0) || lateness != Some(1.0) {
+        return Err(format!(
+            "{draws} draws, {lateness:?} of them with a lateness"
+        ));
+    }
+    for name in [
+        "luckybag_outbox_rows",
+        "luckybag_outbox_age_seconds",
+        "luckybag_queue_messages",
+        "luckybag_stream_lag_seconds",
+        "luckybag_join_queue_length",
+        "luckybag_draws_overdue",
+        "luckybag_results_wrong",
+        "luckybag_stock_wrong_prizes",
+        "luckybag_pool_drift_shards",
+        "luckybag_proofs_unpublished",
+        "luckybag_draws_failed_total",
+        "luckybag_drains_cut_short_total",
+    ] {
+        let value = sum(page, name);
+        if value != 0.0 {
+            return Err(format!("{name} is {value}"));
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_whole_bag_shows_every_metric_of_the_dashboard_and_ends_with_nothing_owed() {
+    let world = World::new().await;
+    // Looks come by the sweep: 60 of them are a long time at one a second.
+    let process = world.serve_with(&[("SWEEPER__INTERVAL_MS", "100")]).await;
+    let api = world.api(&process).await;
+
+    play(&api).await;
+
+    let expected: BTreeSet<String> = dashboard_exprs()
+        .iter()
+        .flat_map(|expr| metrics_in(expr))
+        .filter(|name| !NOT_IN_A_QUIET_RUN.contains(&name.as_str()))
+        .filter(|name| name != "luckybag_spans_exported_total")
+        .collect();
+    let page = eventually("everything to be told and settled", async || {
+        let page = metrics_page(&api.url).await;
+        let shown: BTreeSet<String> = page.lines().flat_map(metrics_of_series).collect();
+        let missing: Vec<_> = expected.difference(&shown).collect();
+        if !missing.is_empty() {
+            return Err(format!("{missing:?} are missing"));
+        }
+        unsettled(&page).map(|()| page)
+    })
+    .await;
+
+    let settled = by_label(&page, "luckybag_joins_settled_total", "outcome");
+    assert_eq!(settled.get("joined"), Some(&10.0));
+    assert_eq!(settled.get("repeated"), Some(&3.0));
+    let queues = by_label(&page, "luckybag_queue_messages", "queue");
+    assert_eq!(queues.len(), world.topology().queues().len(), "{queues:?}");
+    assert!(queues.contains_key("stream.1") && queues.contains_key("dead"));
+    assert!(sum(&page, "luckybag_outbox_done_total") > 0.0);
+    let version = format!(
+        "luckybag_build_info{{version=\"{}\"}}",
+        env!("CARGO_PKG_VERSION")
+    );
+    assert_eq!(metric(&page, &version), Some(1.0));
+    let known = declared_names();
+    for name in NOT_IN_A_QUIET_RUN {
+        assert!(known.contains(name), "{name}");
+    }
+
+    process.stop().await;
+    world.end().await;
+}
+
+fn metrics_of_series(line: &str) -> BTreeSet<String> {
+    if line.starts_with('#') {
+        return BTreeSet::new();
+    }
+    metrics_in(line.split(['{', ' ']).next().unwrap_or_default())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_pool_shows_until_it_is_rebuilt() {
+    let world = World::new().await;
+    let process = world.serve().await;
+    let api = world.api(&process).await;
+    let bag = api.open_bag(&BagSpec::waiting()).await;
+    api.join_all(&bag, 1..=20).await;
+    eventually("the pool to be filled", async || {
+        world.check_pool(&bag).await
+    })
+    .await;
+
+    let pool = world.keys().candidate(bag.id, Shard::of(3));
+    let gone: i64 = world.redis.zrem(&pool, "3").await.expect("Redis answers");
+    assert_eq!(gone, 1);
+
+    let drift = async || sum(&metrics_page(&api.url).await, "luckybag_pool_drift_shards");
+    for (what, expected) in [("the drift to show", 1.0), ("the drift to be over", 0.0)] {
+        eventually(what, async || match drift().await {
+            shards if (shards - expected).abs() < f64::EPSILON => Ok(()),
+            other => Err(other),
+        })
+        .await;
+    }
+    world.check_pool(&bag).await.expect("the pool is rebuilt");
+
+    process.stop().await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_in_a_queue_is_counted() {
+    let world = World::new().await;
+    let process = world.serve().await;
+    let api = world.api(&process).await;
+    let amqp = world.amqp().await;
+    let name = world
+        .topology()
+        .queue_name(luckybag::infra::broker::Queue::Presence);
+
+    amqp.put(&name, b"no message of ours").await;
+
+    let dead = r#"luckybag_queue_messages{queue="dead"}"#;
+    let page = eventually("the dead letter to be counted", async || {
+        let page = metrics_page(&api.url).await;
+        match metric(&page, dead) {
+            Some(1.0) => Ok(page),
+            other => Err(other),
+        }
+    })
+    .await;
+    let counted = metric(&page, r#"luckybag_dead_lettered_total{queue="presence"}"#);
+    assert_eq!(counted, Some(1.0), "{page}");
+
+    process.stop().await;
+    amqp.close().await;
+    world.end().await;
+}
