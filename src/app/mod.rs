@@ -6,8 +6,8 @@ mod demo;
 mod document;
 mod error;
 mod gauges;
-mod partitions;
 mod open_files;
+mod partitions;
 mod server;
 mod services;
 mod startup;
@@ -20,8 +20,8 @@ pub use admin::{dead_letters, rebuild, replay_dead};
 pub use demo::demo;
 pub use document::{openapi, openapi_json};
 pub use error::AppError;
-pub use traces::open_traces;
 pub use partitions::{PartitionsChange, change_partitions};
+pub use traces::open_traces;
 pub use user_data::{Erased, UserData, erase_user, export_user};
 
 use std::{

@@ -8,7 +8,9 @@ use utoipa::{
     PartialSchema, ToSchema,
     openapi::{
         Content, ContentBuilder, Ref, RefOr, Required, Response, ResponseBuilder, Schema,
-        path::{Operation as Described, OperationBuilder, Parameter, ParameterBuilder, ParameterIn},
+        path::{
+            Operation as Described, OperationBuilder, Parameter, ParameterBuilder, ParameterIn,
+        },
         request_body::RequestBodyBuilder,
         schema::{ObjectBuilder, Type},
         security::SecurityRequirement,

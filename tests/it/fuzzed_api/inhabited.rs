@@ -41,7 +41,9 @@ impl Inhabitants {
         let prizes = library(api).await;
         let drawn = drawn_bags(world, api).await;
         let open = api.open_bags(&OPEN_ROOMS.map(spec)).await;
-        let mut activities: Vec<String> = Vec::new();
+        // Those that have the most to show come first.
+        let running = drawn.iter().chain(&open).map(|bag| bag.id.to_string());
+        let mut activities: Vec<String> = running.collect();
         for bag in &open {
             api.join_all(bag, 1..=3).await;
             let denied = bag.path("/deny-list/9");
@@ -61,7 +63,6 @@ impl Inhabitants {
             activities.push(api.draft(&spec(room)).await.to_string());
             activities.push(api.ready(&spec(room)).await.to_string());
         }
-        activities.extend(open.iter().chain(&drawn).map(|bag| bag.id.to_string()));
         Self {
             activities,
             rooms: rooms().map(|room| room.to_string()).collect(),
