@@ -30,6 +30,8 @@ mod filters;
 #[cfg(test)]
 mod fulfilment;
 #[cfg(test)]
+mod fuzzed_api;
+#[cfg(test)]
 mod harness;
 #[cfg(test)]
 mod histories;

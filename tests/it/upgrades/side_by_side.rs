@@ -34,15 +34,16 @@ async fn an_upgrade_one_process_after_the_other_loses_nothing() {
     let before = old_api.open_bag(&bag_in(8001)).await;
     old_api.join_all(&before, 1..=50).await;
 
-    // The newer one brings the schema up to date under the two.
+    // The newer one brings the schema up to date under the two. Its bag has people of its own: who has
+    // just won is kept from winning again.
     let newer = world.serve().await;
     let new_api = world.api(&newer).await;
     let during = new_api.open_bag(&bag_in(8002)).await;
     tokio::join!(
         old_api.join_all(&before, 51..=100),
         new_api.join_all(&before, 101..=150),
-        old_api.join_all(&during, 1..=50),
-        new_api.join_all(&during, 51..=100),
+        old_api.join_all(&during, 1_001..=1_050),
+        new_api.join_all(&during, 1_051..=1_100),
         second.kill(),
     );
     draw_soon(&world, &before).await;
@@ -54,7 +55,7 @@ async fn an_upgrade_one_process_after_the_other_loses_nothing() {
     // Taken back: an older one beside it again draws and redraws what the newer one began.
     let back = older(&world).await;
     let old_api = world.api(&back).await;
-    old_api.join_all(&during, 101..=120).await;
+    old_api.join_all(&during, 1_101..=1_120).await;
     newer.kill().await;
     draw_soon(&world, &during).await;
     world.all_drawn(&[during]).await;
