@@ -160,13 +160,13 @@ impl Cli {
                 Ok(print(&done)?)
             }
             Command::CopyAll => {
-                telemetry::init(&settings.log)?;
+                telemetry::init(&settings.log, None)?;
                 let count = app::copy_all(settings).await?;
                 Ok(print(&format!("queued: {count} activities to be copied"))?)
             }
             Command::Dead(command) => Ok(print(&command.run(settings).await?)?),
             Command::Partitions(args) => {
-                telemetry::init(&settings.log)?;
+                telemetry::init(&settings.log, None)?;
                 Ok(print(&args.run(settings).await?)?)
             }
             Command::User(command) => Ok(print(&command.run(settings).await?)?),

@@ -165,13 +165,16 @@ impl Api {
             .get("content-type")
             .is_some_and(|kind| kind == "text/event-stream");
         // Of a stream only its beginning: it may have no end.
-        let body = if is_stream {
-            let begin = response.chunk().await.map_err(broken);
-            let begin = begin.unwrap_or_else(|error| panic!("{error}"));
-            Value::String(String::from_utf8_lossy(&begin.unwrap_or_default()).into_owned())
+        let bytes = if is_stream {
+            response.chunk().await.map(Option::unwrap_or_default)
         } else {
-            let bytes = response.bytes().await.map_err(broken);
-            let bytes = bytes.unwrap_or_else(|error| panic!("{error}"));
+            response.bytes().await
+        };
+        let bytes = bytes.map_err(broken);
+        let bytes = bytes.unwrap_or_else(|error| panic!("{error}"));
+        let body = if is_stream {
+            Value::String(String::from_utf8_lossy(&bytes).into_owned())
+        } else {
             serde_json::from_slice(&bytes).unwrap_or(Value::Null)
         };
         let answer = Answer {

@@ -54,7 +54,12 @@ impl Stream {
 
     fn of(response: Response) -> Self {
         assert_eq!(response.status(), StatusCode::OK);
-        let header = |name: &str| response.headers().get(name).map(|value| value.as_bytes());
+        let header = |name: &str| {
+            response
+                .headers()
+                .get(name)
+                .map(reqwest::header::HeaderValue::as_bytes)
+        };
         assert_eq!(header("content-type"), Some(&b"text/event-stream"[..]));
         assert_eq!(header("cache-control"), Some(&b"no-store"[..]));
         assert_eq!(header("x-accel-buffering"), Some(&b"no"[..]));

@@ -79,14 +79,12 @@ fn codes_of(source: &str) -> BTreeSet<String> {
 
 fn code_of_call(call: &str) -> Option<String> {
     let by_name = MAKERS.iter().find_map(|maker| call.strip_prefix(maker));
-    let arguments = match by_name {
-        Some(arguments) => arguments,
-        None => {
-            let arguments = call.strip_prefix("new(")?.trim_start();
-            let (status, rest) = arguments.split_once(',')?;
-            status.starts_with("StatusCode::").then_some(rest)?
-        }
+    let by_status = || {
+        let arguments = call.strip_prefix("new(")?.trim_start();
+        let (status, rest) = arguments.split_once(',')?;
+        status.starts_with("StatusCode::").then_some(rest)
     };
+    let arguments = by_name.or_else(by_status)?;
     let (code, _) = arguments.trim_start().strip_prefix('"')?.split_once('"')?;
     Some(code.to_owned())
 }

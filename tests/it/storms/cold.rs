@@ -62,10 +62,7 @@ impl Storm<'_> {
         for number in first.. {
             let (user, token) = &self.tokens[number % self.tokens.len()];
             let told = line.told(&self.bag, token).await;
-            self.note(
-                &told,
-                may_be_drawn || self.is_released.load(Ordering::SeqCst),
-            );
+            self.note(&told);
             assert!(told.stage() >= stage, "{} after stage {stage}", told.result);
             if told.is_final() {
                 if stage < 2 {
@@ -82,7 +79,13 @@ impl Storm<'_> {
         finals
     }
 
+    /// The commit is held until it is released, so a final answer before that was made up.
     fn note(&self, told: &Told) {
+        let may_be_drawn = self.is_released.load(Ordering::SeqCst);
+        assert!(
+            may_be_drawn || !told.is_final(),
+            "before the commit: {told:?}"
+        );
         if told.result == "drawing" {
             self.drawing.fetch_add(1, Ordering::SeqCst);
         }

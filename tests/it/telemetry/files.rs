@@ -112,18 +112,8 @@ fn declared() -> Vec<(String, String)> {
     all
 }
 
-/// What comes with the read path, the streams of events, the exports and the admin copy.
-const COMING: [&str; 5] = [
-    "luckybag_admin_copy_age_seconds",
-    "luckybag_cache_reads_total",
-    "luckybag_exports_total",
-    "luckybag_live_refused_total",
-    "luckybag_live_streams",
-];
-
 pub(super) fn declared_names() -> BTreeSet<String> {
-    let names = declared().into_iter().map(|(_, name)| name);
-    names.chain(COMING.map(ToOwned::to_owned)).collect()
+    declared().into_iter().map(|(_, name)| name).collect()
 }
 
 #[test]
