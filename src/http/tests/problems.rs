@@ -35,8 +35,8 @@ fn routes(config: &mut web::ServiceConfig) {
         .service(Endpoint::new("/fails").route(Method::GET, web::get().to(fails)))
         .service(
             Endpoint::new("/busy")
-                .route(Method::GET, web::get().to(busy))
-                .route(Method::POST, web::post().to(busy)),
+                .get(busy, Operation::new(Tag::Service, "busy", "Is busy"))
+                .post(busy, Operation::new(Tag::Service, "busyToo", "Is busy")),
         )
         .service(Endpoint::new("/panics").route(Method::GET, web::get().to(panics)))
         .service(Endpoint::new("/id").route(Method::GET, web::get().to(current_id)))
