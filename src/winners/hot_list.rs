@@ -36,10 +36,10 @@ struct Mark {
     round: u32,
     /// Wins that hold, one field each.
     rows: usize,
-    /// Wins that were taken back: no winners, but who had them is told so. In the list of the
-    /// activity only.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    revoked: Vec<WinRecord>,
+    /// Wins that were taken back: no winners, but who had them is told so. Always in the list of the
+    /// activity, never in that of a prize.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    revoked: Option<Vec<WinRecord>>,
 }
 
 /// Why what was read is no list of the activity's winners.
@@ -50,6 +50,9 @@ enum Unusable {
 
     #[error("its mark says {said} rows, it has {rows}")]
     Incomplete { said: usize, rows: usize },
+
+    #[error("its mark does not tell the wins that were taken back")]
+    NoRevoked,
 
     #[error("win record {0} does not belong there")]
     Misplaced(String),
@@ -97,7 +100,7 @@ impl HotList {
         let mark = Mark {
             round: list.round(),
             rows: all.len(),
-            revoked: list.revoked().cloned().collect(),
+            revoked: Some(list.revoked().cloned().collect()),
         };
         self.show_one(id, &keys.win_list(id), &mark, &all).await?;
         for prize in prizes {
@@ -106,7 +109,7 @@ impl HotList {
             let mark = Mark {
                 round: list.round(),
                 rows: of_prize.len(),
-                revoked: Vec::new(),
+                revoked: None,
             };
             let key = keys.win_list_of_prize(id, prize.prize_id);
             self.show_one(id, &key, &mark, &of_prize).await?;
@@ -246,7 +249,8 @@ fn parse(
     if said != rows {
         return Err(Unusable::Incomplete { said, rows });
     }
-    let mut wins = mark.revoked;
+    // Without them, whose win was taken back would be told that it never won.
+    let mut wins = mark.revoked.ok_or(Unusable::NoRevoked)?;
     for (field, json) in fields {
         let win: WinRecord = serde_json::from_str(&json)?;
         if win.id.to_string() != field || win.status != WinStatus::Won {
@@ -293,7 +297,7 @@ mod tests {
         let mark = Mark {
             round,
             rows: held.len(),
-            revoked,
+            revoked: Some(revoked),
         };
         let mut fields = HashMap::from([(MARK.to_owned(), serde_json::to_string(&mark).unwrap())]);
         for win in held {
@@ -346,8 +350,10 @@ mod tests {
         };
 
         assert!(changed(|_| ()).unwrap().is_some());
-        let broken: [fn(&mut HashMap<String, String>); 6] = [
+        let broken: [fn(&mut HashMap<String, String>); 7] = [
             |fields| drop(fields.remove("-")),
+            // As an earlier version wrote it.
+            |fields| drop(fields.insert("-".to_owned(), r#"{"round":1,"rows":2}"#.to_owned())),
             |fields| drop(fields.remove("101")),
             |fields| drop(fields.insert("101".to_owned(), "{".to_owned())),
             |fields| drop(fields.insert("-".to_owned(), "[]".to_owned())),

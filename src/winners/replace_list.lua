@@ -1,6 +1,7 @@
 -- Puts a list that was built beside the current one in its place, unless the current one is newer.
 --
--- KEYS[1]  list         hash win record id -> winner JSON, and "-" = {"round":n,"rows":n,…}
+-- KEYS[1]  list         hash win record id -> winner JSON, and "-" = {"round":n,"rows":n,"revoked":[…]},
+--                       without "revoked" for a prize
 -- KEYS[2]  built list   the same, in the slot of the list
 -- ARGV[1]  round of the built list
 -- ARGV[2]  rows of the built list, without "-"
