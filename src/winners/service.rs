@@ -22,7 +22,7 @@ use super::{
     store,
 };
 use crate::{
-    activity::{ActivityDetail, ActivityError, ActivityService, Status},
+    activity::{self, ActivityDetail, ActivityError, ActivityService, Status},
     infra::{
         mysql::{DatabaseClock, read_in_turn},
         outbox::Outbox,
@@ -210,13 +210,22 @@ impl WinnerService {
     async fn read_mysql(&self, id: ActivityId, round: u32) -> Result<WinnerList, WinnerError> {
         let deps = &self.shared.deps;
         metrics::cache_read(CACHE, "mysql");
-        let wins = read_in_turn(&deps.mysql_reads, store::list_all(&deps.db, id))
+        let read = async {
+            let wins = store::list_all(&deps.db, id).await?;
+            // Rows that were missing went after their removal had begun.
+            let activity = activity::find(&deps.db, id).await?;
+            Ok((wins, activity))
+        };
+        let (wins, activity) = read_in_turn(&deps.mysql_reads, read)
             .await
             .map_err(|source| WinnerError::Database {
                 action: "list the winners",
                 id,
                 source,
             })?;
+        if activity.is_none_or(|activity| activity.wins_removed_at.is_some()) {
+            return Err(WinnerError::Expired(id));
+        }
         Ok(WinnerList::new(round, wins))
     }
 }
