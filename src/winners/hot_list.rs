@@ -6,8 +6,8 @@ use fred::{
     error::Error as RedisError,
     interfaces::{HashesInterface, KeysInterface},
 };
-use rand::RngExt;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::{WinRecord, WinStatus, WinnerError, WinnerList};
 use crate::{
@@ -117,8 +117,8 @@ impl HotList {
         Ok(())
     }
 
-    /// Builds a list beside the shown one and puts it in its place, again when another process
-    /// built the same one at the same time.
+    /// Builds a list beside the shown one and puts it in its place. Nobody else builds at the same key:
+    /// what is put there is this list as a whole.
     async fn show_one(
         &self,
         id: ActivityId,
@@ -126,35 +126,9 @@ impl HotList {
         mark: &Mark,
         wins: &[&WinRecord],
     ) -> Result<(), WinnerError> {
-        const ATTEMPTS: u32 = 5;
-
-        for attempt in 1.. {
-            let answer = self.try_show(id, key, mark, wins).await?;
-            match answer.as_str() {
-                "replaced" | "newer" => break,
-                "incomplete" if attempt < ATTEMPTS => {
-                    let pause_ms = rand::rng().random_range(10..200);
-                    tokio::time::sleep(Duration::from_millis(pause_ms)).await;
-                }
-                _ => return Err(WinnerError::UnexpectedAnswer { id, answer }),
-            }
-        }
-        Ok(())
-    }
-
-    async fn try_show(
-        &self,
-        id: ActivityId,
-        key: &str,
-        mark: &Mark,
-        wins: &[&WinRecord],
-    ) -> Result<String, WinnerError> {
         let redis_error = |action| move |source| WinnerError::Redis { action, id, source };
-        let building = self.redis.keys().under_construction(key);
+        let building = self.redis.keys().under_construction(key, Uuid::new_v4());
 
-        let client = self.redis.next();
-        let forget = client.del::<(), _>(building.as_str());
-        forget.await.map_err(redis_error("clear a list"))?;
         let marked = vec![(MARK.to_owned(), serde_json::to_string(mark)?)];
         self.build(&building, marked)
             .await
@@ -169,7 +143,8 @@ impl HotList {
                 .map_err(redis_error("build a list"))?;
         }
         let life_secs = jittered(LIFE).as_secs();
-        self.replace
+        let answer: String = self
+            .replace
             .run(
                 &self.redis,
                 vec![key.to_owned(), building],
@@ -180,7 +155,11 @@ impl HotList {
                 ],
             )
             .await
-            .map_err(redis_error("replace a list"))
+            .map_err(redis_error("replace a list"))?;
+        match answer.as_str() {
+            "replaced" | "newer" => Ok(()),
+            _ => Err(WinnerError::UnexpectedAnswer { id, answer }),
+        }
     }
 
     /// Adds fields to a list that is being built, which goes by itself if it is never finished.

@@ -8,7 +8,7 @@
 -- ARGV[3]  life of the list, seconds
 --
 -- Returns the name of the outcome: "replaced", "newer" (the current list has a higher round) or
--- "incomplete" (the built list is not what it should be; somebody else was building too).
+-- "incomplete" (the built list is not what it should be: it took so long that it lapsed).
 
 local current = redis.call('HGET', KEYS[1], '-')
 if current then
