@@ -12,10 +12,11 @@ use tokio::sync::{Mutex, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    ActivityDetail, ActivityError, Status,
+    ActivityDetail, ActivityError,
     detail_memory::DetailMemory,
     error::db_error,
     hot_copy::{HotCopy, HotCopyError, Known},
+    seen_open::SeenOpen,
     store,
 };
 use crate::{
@@ -42,15 +43,12 @@ pub(super) struct DetailCache {
     hot: HotCopy,
     reads: Arc<Semaphore>,
     memory: DetailMemory,
-    /// Open activities this process has seen, for joins during an outage.
-    seen_open: Cache<ActivityId, Arc<ActivityDetail>>,
+    seen_open: SeenOpen,
     flights: Cache<ActivityId, Arc<Flight>>,
 }
 
 impl DetailCache {
     const CAPACITY: u64 = 10_000;
-    /// The longest countdown.
-    const SEEN_OPEN_LIFE: Duration = Duration::from_hours(30 * 24);
     const FLIGHT_IDLE: Duration = Duration::from_mins(1);
     /// How long a join waits for a look at an activity that was open a moment ago.
     const JOIN_PATIENCE: Duration = Duration::from_millis(300);
@@ -68,10 +66,7 @@ impl DetailCache {
             hot,
             reads,
             memory: DetailMemory::new(memory_life),
-            seen_open: Cache::builder()
-                .max_capacity(Self::CAPACITY)
-                .time_to_live(Self::SEEN_OPEN_LIFE)
-                .build(),
+            seen_open: SeenOpen::new(),
             flights: Cache::builder()
                 .max_capacity(Self::CAPACITY)
                 .time_to_idle(Self::FLIGHT_IDLE)
@@ -182,7 +177,7 @@ impl DetailCache {
     /// can be learned in time (its drawAt is fixed, so the caller knows when that ends), and "not
     /// open" is never told from a copy that may be too old.
     pub(super) async fn get_for_join(&self, id: ActivityId) -> Result<Known, ActivityError> {
-        let seen_open = self.seen_open.get(&id).await;
+        let seen_open = self.seen_open.get(id).await;
         let known = match seen_open {
             Some(detail) => self.get_or_trust(id, detail).await,
             None => self.get(id).await?,
@@ -199,17 +194,16 @@ impl DetailCache {
             metrics::cache_read(CACHE, "memory");
             return known;
         }
-        // Somebody else is looking; one waiting join a second is enough.
-        if self.flight(id).await.try_lock().is_err() {
+        // One waiting join a second is enough, and none while somebody else is looking.
+        if self.seen_open.is_trusted(id).await || self.flight(id).await.try_lock().is_err() {
             return Known::Found(seen_open);
         }
         if let Ok(Ok(known)) = tokio::time::timeout(Self::JOIN_PATIENCE, self.get(id)).await {
             return known;
         }
         tracing::debug!(activity.id = %id, "served from memory, nothing else answers");
-        let known = Known::Found(seen_open);
-        self.remember(id, &known).await;
-        known
+        self.seen_open.trust(id).await;
+        Known::Found(seen_open)
     }
 
     /// Keeps what is known now, unless something newer is.
@@ -218,7 +212,7 @@ impl DetailCache {
     }
 
     async fn remember_from(&self, id: ActivityId, known: &Known, looked_at: Instant) {
-        self.note_if_open(id, known).await;
+        self.seen_open.note(id, known).await;
         self.memory.remember(id, known, looked_at).await;
     }
 
@@ -228,17 +222,7 @@ impl DetailCache {
         if self.memory.looked_at(id).await.is_some() {
             self.remember(id, known).await;
         } else {
-            self.note_if_open(id, known).await;
-        }
-    }
-
-    async fn note_if_open(&self, id: ActivityId, known: &Known) {
-        match known {
-            Known::Found(detail) if detail.status == Status::Open => {
-                self.seen_open.insert(id, Arc::clone(detail)).await;
-            }
-            Known::Found(_) => self.seen_open.invalidate(&id).await,
-            Known::Unknown => (),
+            self.seen_open.note(id, known).await;
         }
     }
 
@@ -337,4 +321,52 @@ fn log_failed_copy(error: &HotCopyError) {
         error = error as &dyn std::error::Error,
         "a detail was not shown in redis, the outbox does it again"
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::detail;
+    use super::*;
+    use crate::infra::{
+        mysql::DatabaseClock,
+        redis::{Redis, RedisOptions},
+    };
+
+    const ID: ActivityId = ActivityId(7);
+
+    /// What the cache is where neither Redis nor `MySQL` answers.
+    fn cut_off(memory_life: Duration) -> DetailCache {
+        let options = RedisOptions {
+            url: "redis://127.0.0.1:1",
+            pool_size: 1,
+            command_timeout: Duration::from_millis(100),
+            namespace: "lb",
+        };
+        let redis = Redis::connect(&options).unwrap();
+        let db = DatabaseConnection::default();
+        let clock = Arc::new(DatabaseClock::new(db.clone()));
+        let reads = Arc::new(Semaphore::new(1));
+        DetailCache::new(db, HotCopy::new(redis, clock), memory_life, reads)
+    }
+
+    fn open() -> Known {
+        let mut detail = detail();
+        detail.status = super::super::Status::Open;
+        Known::Found(Arc::new(detail))
+    }
+
+    #[tokio::test]
+    async fn a_join_that_trusts_what_was_open_does_not_make_it_younger_for_others() {
+        let cache = cut_off(Duration::ZERO);
+        let long_ago = Instant::now().checked_sub(Duration::from_mins(2)).unwrap();
+        cache.remember_from(ID, &open(), long_ago).await;
+
+        for _ in 0..2 {
+            let joined = cache.get_for_join(ID).await.unwrap();
+            assert!(matches!(joined, Known::Found(_)));
+            assert!(cache.seen_open.is_trusted(ID).await);
+        }
+        assert_eq!(cache.memory.looked_at(ID).await, Some(long_ago));
+        cache.get(ID).await.unwrap_err();
+    }
 }
