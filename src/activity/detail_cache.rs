@@ -100,7 +100,7 @@ impl DetailCache {
         if let Some(LastRead::Done { started_at, known }) = &*last_read
             && *started_at >= arrived_at
         {
-            return Ok(known.clone());
+            return Ok(self.newest_of(id, known.clone()).await);
         }
         fail_with_the_others(id, last_read.as_ref(), arrived_at)?;
         let known = self.read_mysql(id, &mut last_read).await?;
@@ -167,10 +167,18 @@ impl DetailCache {
         let looked_at = Instant::now();
         let newest = self.memory.newest(id).await;
         let asked = self.hot.ask(id, newest.as_ref()).await;
-        if let Asked::Found(known) = &asked {
-            self.remember_from(id, known, looked_at).await;
+        match asked {
+            Asked::Found(known) => Asked::Found(self.remember_from(id, known, looked_at).await),
+            Asked::Missing | Asked::Silent => asked,
         }
-        asked
+    }
+
+    /// The newer one of this and what was seen meanwhile: what was told once is not taken back.
+    async fn newest_of(&self, id: ActivityId, known: Known) -> Known {
+        match self.memory.newest(id).await {
+            Some(newest) if newest.is_at_least(&known) => newest,
+            Some(_) | None => known,
+        }
     }
 
     /// The detail for a join: an activity that this process has seen open stays so when nothing else
@@ -206,30 +214,30 @@ impl DetailCache {
         Known::Found(seen_open)
     }
 
-    /// Keeps what is known now, unless something newer is.
-    pub(super) async fn remember(&self, id: ActivityId, known: &Known) {
-        self.remember_from(id, known, Instant::now()).await;
+    /// Keeps what is known now, unless something newer is; answers the newest.
+    pub(super) async fn remember(&self, id: ActivityId, known: Known) -> Known {
+        self.remember_from(id, known, Instant::now()).await
     }
 
-    async fn remember_from(&self, id: ActivityId, known: &Known, looked_at: Instant) {
-        self.seen_open.note(id, known).await;
-        self.memory.remember(id, known, looked_at).await;
+    async fn remember_from(&self, id: ActivityId, known: Known, looked_at: Instant) -> Known {
+        self.seen_open.note(id, &known).await;
+        self.memory.remember(id, &known, looked_at).await
     }
 
     /// The same as [`Self::remember`], but keeps nothing that nobody has asked this process for: it
     /// would only grow old until somebody does.
-    async fn renew(&self, id: ActivityId, known: &Known) {
+    async fn renew(&self, id: ActivityId, known: Known) {
         if self.memory.looked_at(id).await.is_some() {
             self.remember(id, known).await;
         } else {
-            self.seen_open.note(id, known).await;
+            self.seen_open.note(id, &known).await;
         }
     }
 
     /// Makes what this process has just committed known at once; the outbox makes sure of it.
     pub(super) async fn publish(&self, detail: &Arc<ActivityDetail>) {
         let known = Known::Found(Arc::clone(detail));
-        self.remember(detail.id, &known).await;
+        self.remember(detail.id, known).await;
         if self.hot.is_reachable()
             && let Err(error) = self.hot.write(detail).await
         {
@@ -248,7 +256,7 @@ impl DetailCache {
                 return Ok(());
             };
             let detail = Arc::new(ActivityDetail::from(activity));
-            self.renew(id, &Known::Found(Arc::clone(&detail))).await;
+            self.renew(id, Known::Found(Arc::clone(&detail))).await;
             if written_version == Some(detail.version) {
                 return Ok(());
             }
@@ -281,12 +289,11 @@ impl DetailCache {
                 return Err(db_error("read an activity")(error));
             }
         };
-        let done = known.clone();
+        let known = self.remember_from(id, known, started_at).await;
         *last_read = Some(LastRead::Done {
             started_at,
-            known: done,
+            known: known.clone(),
         });
-        self.remember_from(id, &known, started_at).await;
         Ok(known)
     }
 }
@@ -359,7 +366,7 @@ mod tests {
     async fn a_join_that_trusts_what_was_open_does_not_make_it_younger_for_others() {
         let cache = cut_off(Duration::ZERO);
         let long_ago = Instant::now().checked_sub(Duration::from_mins(2)).unwrap();
-        cache.remember_from(ID, &open(), long_ago).await;
+        cache.remember_from(ID, open(), long_ago).await;
 
         for _ in 0..2 {
             let joined = cache.get_for_join(ID).await.unwrap();
@@ -368,5 +375,22 @@ mod tests {
         }
         assert_eq!(cache.memory.looked_at(ID).await, Some(long_ago));
         cache.get(ID).await.unwrap_err();
+    }
+
+    #[tokio::test]
+    async fn who_waited_for_a_read_is_told_nothing_older_than_others_were_meanwhile() {
+        let cache = cut_off(Duration::from_hours(1));
+        let read = Known::Unknown;
+        cache.remember(ID, open()).await;
+
+        let found = cache.remember_from(ID, read.clone(), Instant::now()).await;
+        assert!(matches!(found, Known::Found(_)));
+        let flight = cache.flight(ID).await;
+        *flight.lock().await = Some(LastRead::Done {
+            started_at: Instant::now() + Duration::from_mins(1),
+            known: read,
+        });
+        let waited = cache.get_fresh(ID).await.unwrap();
+        assert!(matches!(waited, Known::Found(_)));
     }
 }

@@ -108,17 +108,24 @@ impl DetailMemory {
         Some(self.held.get(&id).await?.known.clone())
     }
 
-    /// Keeps what a look at `looked_at` found, unless something newer is known.
-    pub(super) async fn remember(&self, id: ActivityId, known: &Known, looked_at: Instant) {
+    /// Keeps what a look at `looked_at` found, unless something newer is known; answers what is known
+    /// then.
+    pub(super) async fn remember(
+        &self,
+        id: ActivityId,
+        known: &Known,
+        looked_at: Instant,
+    ) -> Known {
         let life = match known {
             Known::Found(_) => self.life,
             Known::Unknown => self.life.min(Self::UNKNOWN_LIFE),
         };
-        self.put_if(id, |held| {
+        let kept = self.put_if(id, |held| {
             let is_newer = held.is_none_or(|held| known.is_at_least(&held.known));
             is_newer.then(|| Held::new(known.clone(), looked_at, life))
-        })
-        .await;
+        });
+        let kept = kept.await;
+        kept.map_or_else(|| known.clone(), |held| held.known.clone())
     }
 
     /// After a look that found nothing newer than that of `past`, or nothing at all: what is held is
@@ -152,15 +159,18 @@ impl DetailMemory {
         }
     }
 
-    async fn put_if(&self, id: ActivityId, decide: impl FnOnce(Option<&Held>) -> Option<Held>) {
-        self.held
-            .entry(id)
-            .and_compute_with(|held| {
-                let held = held.map(moka::Entry::into_value);
-                let decided = decide(held.as_deref());
-                std::future::ready(decided.map_or(Op::Nop, |held| Op::Put(Arc::new(held))))
-            })
-            .await;
+    /// Answers what is held then.
+    async fn put_if(
+        &self,
+        id: ActivityId,
+        decide: impl FnOnce(Option<&Held>) -> Option<Held>,
+    ) -> Option<Arc<Held>> {
+        let putting = self.held.entry(id).and_compute_with(|held| {
+            let held = held.map(moka::Entry::into_value);
+            let decided = decide(held.as_deref());
+            std::future::ready(decided.map_or(Op::Nop, |held| Op::Put(Arc::new(held))))
+        });
+        putting.await.into_entry().map(moka::Entry::into_value)
     }
 }
 
@@ -196,7 +206,8 @@ mod tests {
             (Known::Unknown, 3),
             (version(4), 4),
         ] {
-            memory.remember(ID, &found, Instant::now()).await;
+            let answered = memory.remember(ID, &found, Instant::now()).await;
+            assert!(matches!(answered, Known::Found(detail) if detail.version == newest));
             assert_eq!(told(&memory).await, Some(newest));
         }
     }
