@@ -20,7 +20,10 @@ use super::{
     store,
 };
 use crate::{
-    infra::{mysql::read_in_turn, redis::aside::Asked},
+    infra::{
+        mysql::read_in_turn,
+        redis::aside::{Asked, Refill},
+    },
     kernel::ActivityId,
     telemetry::metrics,
 };
@@ -105,7 +108,7 @@ impl DetailCache {
         fail_with_the_others(id, last_read.as_ref(), arrived_at)?;
         let known = self.read_mysql(id, &mut last_read).await?;
         drop(last_read);
-        self.hot.fill(id, &known).await;
+        self.hot.fill(id, &known, Refill::default()).await;
         Ok(known)
     }
 
@@ -148,16 +151,19 @@ impl DetailCache {
             return Ok(known);
         }
         fail_with_the_others(id, last_read.as_ref(), arrived_at)?;
-        let asked = self.ask_redis(id).await;
-        if let Asked::Found(known) = asked {
-            metrics::cache_read(CACHE, "redis");
-            return Ok(known);
-        }
+        let refill = match self.ask_redis(id).await {
+            Asked::Found(known) => {
+                metrics::cache_read(CACHE, "redis");
+                return Ok(known);
+            }
+            Asked::Missing(refill) => Some(refill),
+            Asked::Silent => None,
+        };
         let known = self.read_mysql(id, &mut last_read).await?;
         // Who waits for the detail need not wait for the copy.
         drop(last_read);
-        if matches!(asked, Asked::Missing) {
-            self.hot.fill(id, &known).await;
+        if let Some(refill) = refill {
+            self.hot.fill(id, &known, refill).await;
         }
         Ok(known)
     }
@@ -169,7 +175,7 @@ impl DetailCache {
         let asked = self.hot.ask(id, newest.as_ref()).await;
         match asked {
             Asked::Found(known) => Asked::Found(self.remember_from(id, known, looked_at).await),
-            Asked::Missing | Asked::Silent => asked,
+            Asked::Missing(_) | Asked::Silent => asked,
         }
     }
 
@@ -332,6 +338,8 @@ fn log_failed_copy(error: &HotCopyError) {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
+
     use super::super::tests::detail;
     use super::*;
     use crate::infra::{
@@ -392,5 +400,13 @@ mod tests {
         });
         let waited = cache.get_fresh(ID).await.unwrap();
         assert!(matches!(waited, Known::Found(_)));
+    }
+
+    #[tokio::test]
+    async fn who_fills_a_redis_that_is_away_does_not_wait_for_it() {
+        let cache = cut_off(Duration::from_hours(1));
+        let known = open();
+        let filling = cache.hot.fill(ID, &known, Refill::default());
+        assert!(filling.now_or_never().is_some(), "it waits");
     }
 }

@@ -14,7 +14,7 @@ use crate::{
         mysql::DatabaseClock,
         redis::{
             LuaScript, Redis,
-            aside::{self, Asked, is_wrong_type},
+            aside::{self, Asked, Refill, is_wrong_type},
         },
     },
     kernel::{ActivityId, Timestamp, jittered},
@@ -104,7 +104,7 @@ impl HotCopy {
     }
 
     /// Keeps what `MySQL` has for who asks next.
-    pub(super) async fn fill(&self, id: ActivityId, known: &Known) {
+    pub(super) async fn fill(&self, id: ActivityId, known: &Known, refill: Refill) {
         let key = self.redis.keys().activity(id);
         let write = Box::pin(async {
             match known {
@@ -112,7 +112,7 @@ impl HotCopy {
                 Known::Unknown => self.write_unknown(&key).await,
             }
         });
-        aside::fill(&self.redis, &key, write).await;
+        aside::fill(&self.redis, &key, refill, write).await;
     }
 
     /// The copy, or `None` on a miss; a value that does not parse is dropped, and so a miss.

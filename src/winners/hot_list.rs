@@ -14,7 +14,7 @@ use crate::{
     activity::ActivityPrize,
     infra::redis::{
         LuaScript, Redis,
-        aside::{self, Asked, is_wrong_type},
+        aside::{self, Asked, Refill, is_wrong_type},
     },
     kernel::{ActivityId, jittered},
 };
@@ -82,10 +82,16 @@ impl HotList {
     }
 
     /// Keeps what `MySQL` has for who asks next.
-    pub(super) async fn fill(&self, id: ActivityId, prizes: &[ActivityPrize], list: &WinnerList) {
+    pub(super) async fn fill(
+        &self,
+        id: ActivityId,
+        prizes: &[ActivityPrize],
+        list: &WinnerList,
+        refill: Refill,
+    ) {
         let key = self.redis.keys().win_list(id);
         let write = Box::pin(self.show(id, prizes, list));
-        aside::fill(&self.redis, &key, write).await;
+        aside::fill(&self.redis, &key, refill, write).await;
     }
 
     /// Shows the winners of the activity and of each prize, unless a newer round is shown.

@@ -185,12 +185,13 @@ impl WinnerService {
         if failed_at.is_some_and(|failed_at| failed_at >= arrived_at) {
             return Err(WinnerError::Unreadable(id));
         }
-        let asked = match self.shared.hot.ask(id, round).await {
+        let refill = match self.shared.hot.ask(id, round).await {
             Asked::Found(list) => {
                 metrics::cache_read(CACHE, "redis");
                 return Ok(lists.keep(id, list).await);
             }
-            asked @ (Asked::Missing | Asked::Silent) => asked,
+            Asked::Missing(refill) => Some(refill),
+            Asked::Silent => None,
         };
         let list = match self.read_mysql(id, round).await {
             Ok(list) => lists.keep(id, list).await,
@@ -201,8 +202,9 @@ impl WinnerService {
         };
         // Who waits for the list need not wait for the copy.
         drop(failed_at);
-        if matches!(asked, Asked::Missing) {
-            self.shared.hot.fill(id, &detail.prizes, &list).await;
+        if let Some(refill) = refill {
+            let hot = &self.shared.hot;
+            hot.fill(id, &detail.prizes, &list, refill).await;
         }
         Ok(list)
     }
