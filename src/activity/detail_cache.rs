@@ -133,7 +133,10 @@ impl DetailCache {
     }
 
     async fn renew_now(&self, id: ActivityId) {
-        let past = self.memory.looked_at(id).await;
+        let Some(past) = self.memory.begin_renewal(id).await else {
+            return;
+        };
+        let past = Some(past);
         if let Err(error) = self.look(id, past).await {
             let error = &error as &dyn std::error::Error;
             tracing::debug!(activity.id = %id, error, "a detail was not renewed");

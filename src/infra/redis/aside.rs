@@ -49,7 +49,7 @@ where
     E: Error + From<RedisError> + 'static,
     Reading: Future<Output = Result<Option<T>, E>>,
 {
-    if !redis.is_connected() {
+    if !redis.is_connected() || redis.is_silent() {
         return Asked::Silent;
     }
     // On the heap, as is what follows: commands of the client are large futures.
@@ -75,6 +75,7 @@ where
             Asked::Silent
         }
         Err(elapsed) => {
+            redis.note_silence();
             log_failure(key, &elapsed);
             Asked::Silent
         }
@@ -82,7 +83,7 @@ where
 }
 
 /// Fills the copy at `key` by `write`, for at most 3 s, and lets others refill it again; does nothing
-/// while Redis is away.
+/// while Redis is away or silent.
 pub async fn fill<E>(
     redis: &Redis,
     key: &str,
@@ -91,7 +92,7 @@ pub async fn fill<E>(
 ) where
     E: Error + From<RedisError> + 'static,
 {
-    if !redis.is_connected() {
+    if !redis.is_connected() || redis.is_silent() {
         return;
     }
     let filling = Box::pin(async {
