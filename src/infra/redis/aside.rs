@@ -116,6 +116,13 @@ pub fn is_wrong_type(error: &RedisError) -> bool {
     error.details().starts_with("WRONGTYPE")
 }
 
+/// Whether Redis refused to write because its memory is full; it still reads and removes.
+pub fn is_out_of_memory(error: &RedisError) -> bool {
+    error
+        .details()
+        .contains("OOM command not allowed when used memory")
+}
+
 /// `None` while another process refills the copy.
 async fn claim_refill(redis: &Redis, key: &str) -> Result<Option<Refill>, RedisError> {
     let mutex = redis.keys().mutex(key);
