@@ -81,8 +81,8 @@ pub async fn begin(
     }))
 }
 
-/// Copies of an activity in memory live for about a second; for a minute in a process that reaches no
-/// store, which then has nothing left to answer from either.
+/// Copies of an activity in memory live for about a second; for up to a minute where neither Redis nor
+/// `MySQL` answers.
 const KNOWN_AFTER_SECS: u32 = 5;
 
 #[derive(FromQueryResult)]
