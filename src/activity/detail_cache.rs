@@ -12,14 +12,18 @@ use tokio::sync::{Mutex, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    ActivityDetail, ActivityError, Status,
+    ActivityDetail, ActivityError,
     detail_memory::DetailMemory,
     error::db_error,
     hot_copy::{HotCopy, HotCopyError, Known},
+    seen_open::SeenOpen,
     store,
 };
 use crate::{
-    infra::{mysql::read_in_turn, redis::aside::Asked},
+    infra::{
+        mysql::read_in_turn,
+        redis::aside::{Asked, Refill},
+    },
     kernel::ActivityId,
     telemetry::metrics,
 };
@@ -42,15 +46,12 @@ pub(super) struct DetailCache {
     hot: HotCopy,
     reads: Arc<Semaphore>,
     memory: DetailMemory,
-    /// Open activities this process has seen, for joins during an outage.
-    seen_open: Cache<ActivityId, Arc<ActivityDetail>>,
+    seen_open: SeenOpen,
     flights: Cache<ActivityId, Arc<Flight>>,
 }
 
 impl DetailCache {
     const CAPACITY: u64 = 10_000;
-    /// The longest countdown.
-    const SEEN_OPEN_LIFE: Duration = Duration::from_hours(30 * 24);
     const FLIGHT_IDLE: Duration = Duration::from_mins(1);
     /// How long a join waits for a look at an activity that was open a moment ago.
     const JOIN_PATIENCE: Duration = Duration::from_millis(300);
@@ -68,10 +69,7 @@ impl DetailCache {
             hot,
             reads,
             memory: DetailMemory::new(memory_life),
-            seen_open: Cache::builder()
-                .max_capacity(Self::CAPACITY)
-                .time_to_live(Self::SEEN_OPEN_LIFE)
-                .build(),
+            seen_open: SeenOpen::new(),
             flights: Cache::builder()
                 .max_capacity(Self::CAPACITY)
                 .time_to_idle(Self::FLIGHT_IDLE)
@@ -105,12 +103,12 @@ impl DetailCache {
         if let Some(LastRead::Done { started_at, known }) = &*last_read
             && *started_at >= arrived_at
         {
-            return Ok(known.clone());
+            return Ok(self.newest_of(id, known.clone()).await);
         }
         fail_with_the_others(id, last_read.as_ref(), arrived_at)?;
         let known = self.read_mysql(id, &mut last_read).await?;
         drop(last_read);
-        self.hot.fill(id, &known).await;
+        self.hot.fill(id, &known, Refill::default()).await;
         Ok(known)
     }
 
@@ -135,7 +133,10 @@ impl DetailCache {
     }
 
     async fn renew_now(&self, id: ActivityId) {
-        let past = self.memory.looked_at(id).await;
+        let Some(past) = self.memory.begin_renewal(id).await else {
+            return;
+        };
+        let past = Some(past);
         if let Err(error) = self.look(id, past).await {
             let error = &error as &dyn std::error::Error;
             tracing::debug!(activity.id = %id, error, "a detail was not renewed");
@@ -153,16 +154,19 @@ impl DetailCache {
             return Ok(known);
         }
         fail_with_the_others(id, last_read.as_ref(), arrived_at)?;
-        let asked = self.ask_redis(id).await;
-        if let Asked::Found(known) = asked {
-            metrics::cache_read(CACHE, "redis");
-            return Ok(known);
-        }
+        let refill = match self.ask_redis(id).await {
+            Asked::Found(known) => {
+                metrics::cache_read(CACHE, "redis");
+                return Ok(known);
+            }
+            Asked::Missing(refill) => Some(refill),
+            Asked::Silent => None,
+        };
         let known = self.read_mysql(id, &mut last_read).await?;
         // Who waits for the detail need not wait for the copy.
         drop(last_read);
-        if matches!(asked, Asked::Missing) {
-            self.hot.fill(id, &known).await;
+        if let Some(refill) = refill {
+            self.hot.fill(id, &known, refill).await;
         }
         Ok(known)
     }
@@ -172,17 +176,25 @@ impl DetailCache {
         let looked_at = Instant::now();
         let newest = self.memory.newest(id).await;
         let asked = self.hot.ask(id, newest.as_ref()).await;
-        if let Asked::Found(known) = &asked {
-            self.remember_from(id, known, looked_at).await;
+        match asked {
+            Asked::Found(known) => Asked::Found(self.remember_from(id, known, looked_at).await),
+            Asked::Missing(_) | Asked::Silent => asked,
         }
-        asked
+    }
+
+    /// The newer one of this and what was seen meanwhile: what was told once is not taken back.
+    async fn newest_of(&self, id: ActivityId, known: Known) -> Known {
+        match self.memory.newest(id).await {
+            Some(newest) if newest.is_at_least(&known) => newest,
+            Some(_) | None => known,
+        }
     }
 
     /// The detail for a join: an activity that this process has seen open stays so when nothing else
     /// can be learned in time (its drawAt is fixed, so the caller knows when that ends), and "not
     /// open" is never told from a copy that may be too old.
     pub(super) async fn get_for_join(&self, id: ActivityId) -> Result<Known, ActivityError> {
-        let seen_open = self.seen_open.get(&id).await;
+        let seen_open = self.seen_open.get(id).await;
         let known = match seen_open {
             Some(detail) => self.get_or_trust(id, detail).await,
             None => self.get(id).await?,
@@ -199,53 +211,42 @@ impl DetailCache {
             metrics::cache_read(CACHE, "memory");
             return known;
         }
-        // Somebody else is looking; one waiting join a second is enough.
-        if self.flight(id).await.try_lock().is_err() {
+        // One waiting join a second is enough, and none while somebody else is looking.
+        if self.seen_open.is_trusted(id).await || self.flight(id).await.try_lock().is_err() {
             return Known::Found(seen_open);
         }
         if let Ok(Ok(known)) = tokio::time::timeout(Self::JOIN_PATIENCE, self.get(id)).await {
             return known;
         }
         tracing::debug!(activity.id = %id, "served from memory, nothing else answers");
-        let known = Known::Found(seen_open);
-        self.remember(id, &known).await;
-        known
+        self.seen_open.trust(id).await;
+        Known::Found(seen_open)
     }
 
-    /// Keeps what is known now, unless something newer is.
-    pub(super) async fn remember(&self, id: ActivityId, known: &Known) {
-        self.remember_from(id, known, Instant::now()).await;
+    /// Keeps what is known now, unless something newer is; answers the newest.
+    pub(super) async fn remember(&self, id: ActivityId, known: Known) -> Known {
+        self.remember_from(id, known, Instant::now()).await
     }
 
-    async fn remember_from(&self, id: ActivityId, known: &Known, looked_at: Instant) {
-        self.note_if_open(id, known).await;
-        self.memory.remember(id, known, looked_at).await;
+    async fn remember_from(&self, id: ActivityId, known: Known, looked_at: Instant) -> Known {
+        self.seen_open.note(id, &known).await;
+        self.memory.remember(id, &known, looked_at).await
     }
 
     /// The same as [`Self::remember`], but keeps nothing that nobody has asked this process for: it
     /// would only grow old until somebody does.
-    async fn renew(&self, id: ActivityId, known: &Known) {
+    async fn renew(&self, id: ActivityId, known: Known) {
         if self.memory.looked_at(id).await.is_some() {
             self.remember(id, known).await;
         } else {
-            self.note_if_open(id, known).await;
-        }
-    }
-
-    async fn note_if_open(&self, id: ActivityId, known: &Known) {
-        match known {
-            Known::Found(detail) if detail.status == Status::Open => {
-                self.seen_open.insert(id, Arc::clone(detail)).await;
-            }
-            Known::Found(_) => self.seen_open.invalidate(&id).await,
-            Known::Unknown => (),
+            self.seen_open.note(id, &known).await;
         }
     }
 
     /// Makes what this process has just committed known at once; the outbox makes sure of it.
     pub(super) async fn publish(&self, detail: &Arc<ActivityDetail>) {
         let known = Known::Found(Arc::clone(detail));
-        self.remember(detail.id, &known).await;
+        self.remember(detail.id, known).await;
         if self.hot.is_reachable()
             && let Err(error) = self.hot.write(detail).await
         {
@@ -264,7 +265,7 @@ impl DetailCache {
                 return Ok(());
             };
             let detail = Arc::new(ActivityDetail::from(activity));
-            self.renew(id, &Known::Found(Arc::clone(&detail))).await;
+            self.renew(id, Known::Found(Arc::clone(&detail))).await;
             if written_version == Some(detail.version) {
                 return Ok(());
             }
@@ -297,12 +298,11 @@ impl DetailCache {
                 return Err(db_error("read an activity")(error));
             }
         };
-        let done = known.clone();
+        let known = self.remember_from(id, known, started_at).await;
         *last_read = Some(LastRead::Done {
             started_at,
-            known: done,
+            known: known.clone(),
         });
-        self.remember_from(id, &known, started_at).await;
         Ok(known)
     }
 }
@@ -337,4 +337,79 @@ fn log_failed_copy(error: &HotCopyError) {
         error = error as &dyn std::error::Error,
         "a detail was not shown in redis, the outbox does it again"
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::super::tests::detail;
+    use super::*;
+    use crate::infra::{
+        mysql::DatabaseClock,
+        redis::{Redis, RedisOptions},
+    };
+
+    const ID: ActivityId = ActivityId(7);
+
+    /// What the cache is where neither Redis nor `MySQL` answers.
+    fn cut_off(memory_life: Duration) -> DetailCache {
+        let options = RedisOptions {
+            url: "redis://127.0.0.1:1",
+            pool_size: 1,
+            command_timeout: Duration::from_millis(100),
+            namespace: "lb",
+        };
+        let redis = Redis::connect(&options).unwrap();
+        let db = DatabaseConnection::default();
+        let clock = Arc::new(DatabaseClock::new(db.clone()));
+        let reads = Arc::new(Semaphore::new(1));
+        DetailCache::new(db, HotCopy::new(redis, clock), memory_life, reads)
+    }
+
+    fn open() -> Known {
+        let mut detail = detail();
+        detail.status = super::super::Status::Open;
+        Known::Found(Arc::new(detail))
+    }
+
+    #[tokio::test]
+    async fn a_join_that_trusts_what_was_open_does_not_make_it_younger_for_others() {
+        let cache = cut_off(Duration::ZERO);
+        let long_ago = Instant::now().checked_sub(Duration::from_mins(2)).unwrap();
+        cache.remember_from(ID, open(), long_ago).await;
+
+        for _ in 0..2 {
+            let joined = cache.get_for_join(ID).await.unwrap();
+            assert!(matches!(joined, Known::Found(_)));
+            assert!(cache.seen_open.is_trusted(ID).await);
+        }
+        assert_eq!(cache.memory.looked_at(ID).await, Some(long_ago));
+        cache.get(ID).await.unwrap_err();
+    }
+
+    #[tokio::test]
+    async fn who_waited_for_a_read_is_told_nothing_older_than_others_were_meanwhile() {
+        let cache = cut_off(Duration::from_hours(1));
+        let read = Known::Unknown;
+        cache.remember(ID, open()).await;
+
+        let found = cache.remember_from(ID, read.clone(), Instant::now()).await;
+        assert!(matches!(found, Known::Found(_)));
+        let flight = cache.flight(ID).await;
+        *flight.lock().await = Some(LastRead::Done {
+            started_at: Instant::now() + Duration::from_mins(1),
+            known: read,
+        });
+        let waited = cache.get_fresh(ID).await.unwrap();
+        assert!(matches!(waited, Known::Found(_)));
+    }
+
+    #[tokio::test]
+    async fn who_fills_a_redis_that_is_away_does_not_wait_for_it() {
+        let cache = cut_off(Duration::from_hours(1));
+        let known = open();
+        let filling = cache.hot.fill(ID, &known, Refill::default());
+        assert!(filling.now_or_never().is_some(), "it waits");
+    }
 }

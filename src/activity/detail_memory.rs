@@ -22,7 +22,9 @@ struct Held {
     /// From then on whoever asks for it has it looked at again.
     renew_at: Instant,
     fresh_until: Instant,
-    /// Somebody is about to look again.
+    /// Somebody is asked to look again,
+    is_to_be_renewed: AtomicBool,
+    /// and has begun.
     is_being_renewed: AtomicBool,
 }
 
@@ -36,8 +38,18 @@ impl Held {
             looked_at,
             renew_at: now + life.mul_f64(rand::rng().random_range(0.6..0.8)),
             fresh_until: now + life,
+            is_to_be_renewed: AtomicBool::new(false),
             is_being_renewed: AtomicBool::new(false),
         }
+    }
+
+    /// Whether it is told though it has lapsed: nobody waits for a look that is under way, but neither
+    /// does an answer grow old for looks at other ids.
+    fn is_told_on(&self, now: Instant) -> bool {
+        let is_soon_renewed = self.is_to_be_renewed.load(Ordering::Relaxed)
+            && now < self.fresh_until + DetailMemory::QUEUE_PATIENCE;
+        let is_being_renewed = self.is_being_renewed.load(Ordering::Relaxed);
+        (is_soon_renewed || is_being_renewed) && self.outlives()
     }
 
     /// Whether it may be told though nothing was learned since: of an id that was unknown, anything
@@ -63,6 +75,8 @@ impl DetailMemory {
     const OUTLIVES: Duration = Duration::from_mins(1);
     const UNKNOWN_LIFE: Duration = Duration::from_secs(1);
     const RENEWALS_WAITING: usize = 1_000;
+    /// How long what has lapsed is told while its renewal waits for others.
+    const QUEUE_PATIENCE: Duration = Duration::from_secs(2);
 
     pub(super) fn new(life: Duration) -> Self {
         let held = Cache::builder()
@@ -86,7 +100,7 @@ impl DetailMemory {
             }
             true
         } else {
-            held.is_being_renewed.load(Ordering::Relaxed) && held.outlives()
+            held.is_told_on(now)
         };
         is_told.then(|| held.known.clone())
     }
@@ -108,17 +122,24 @@ impl DetailMemory {
         Some(self.held.get(&id).await?.known.clone())
     }
 
-    /// Keeps what a look at `looked_at` found, unless something newer is known.
-    pub(super) async fn remember(&self, id: ActivityId, known: &Known, looked_at: Instant) {
+    /// Keeps what a look at `looked_at` found, unless something newer is known; answers what is known
+    /// then.
+    pub(super) async fn remember(
+        &self,
+        id: ActivityId,
+        known: &Known,
+        looked_at: Instant,
+    ) -> Known {
         let life = match known {
             Known::Found(_) => self.life,
             Known::Unknown => self.life.min(Self::UNKNOWN_LIFE),
         };
-        self.put_if(id, |held| {
+        let kept = self.put_if(id, |held| {
             let is_newer = held.is_none_or(|held| known.is_at_least(&held.known));
             is_newer.then(|| Held::new(known.clone(), looked_at, life))
-        })
-        .await;
+        });
+        let kept = kept.await;
+        kept.map_or_else(|| known.clone(), |held| held.known.clone())
     }
 
     /// After a look that found nothing newer than that of `past`, or nothing at all: what is held is
@@ -142,25 +163,39 @@ impl DetailMemory {
         self.renewals.set(sender).ok().map(|()| receiver)
     }
 
+    /// Begins a renewal that was asked for; answers when the id was looked at before, `None` when
+    /// somebody else has looked since.
+    pub(super) async fn begin_renewal(&self, id: ActivityId) -> Option<Instant> {
+        let held = self.held.get(&id).await?;
+        if !held.is_to_be_renewed.load(Ordering::Relaxed) {
+            return None;
+        }
+        held.is_being_renewed.store(true, Ordering::Relaxed);
+        Some(held.looked_at)
+    }
+
     fn ask_for_renewal(&self, id: ActivityId, held: &Held) {
         let Some(renewals) = self.renewals.get() else {
             return;
         };
-        let is_asked_for = held.is_being_renewed.swap(true, Ordering::Relaxed);
+        let is_asked_for = held.is_to_be_renewed.swap(true, Ordering::Relaxed);
         if !is_asked_for && renewals.try_send(id).is_err() {
-            held.is_being_renewed.store(false, Ordering::Relaxed);
+            held.is_to_be_renewed.store(false, Ordering::Relaxed);
         }
     }
 
-    async fn put_if(&self, id: ActivityId, decide: impl FnOnce(Option<&Held>) -> Option<Held>) {
-        self.held
-            .entry(id)
-            .and_compute_with(|held| {
-                let held = held.map(moka::Entry::into_value);
-                let decided = decide(held.as_deref());
-                std::future::ready(decided.map_or(Op::Nop, |held| Op::Put(Arc::new(held))))
-            })
-            .await;
+    /// Answers what is held then.
+    async fn put_if(
+        &self,
+        id: ActivityId,
+        decide: impl FnOnce(Option<&Held>) -> Option<Held>,
+    ) -> Option<Arc<Held>> {
+        let putting = self.held.entry(id).and_compute_with(|held| {
+            let held = held.map(moka::Entry::into_value);
+            let decided = decide(held.as_deref());
+            std::future::ready(decided.map_or(Op::Nop, |held| Op::Put(Arc::new(held))))
+        });
+        putting.await.into_entry().map(moka::Entry::into_value)
     }
 }
 
@@ -196,7 +231,8 @@ mod tests {
             (Known::Unknown, 3),
             (version(4), 4),
         ] {
-            memory.remember(ID, &found, Instant::now()).await;
+            let answered = memory.remember(ID, &found, Instant::now()).await;
+            assert!(matches!(answered, Known::Found(detail) if detail.version == newest));
             assert_eq!(told(&memory).await, Some(newest));
         }
     }
@@ -213,7 +249,7 @@ mod tests {
         let held = memory.held.get(&ID).await.unwrap();
         memory.ask_for_renewal(ID, &held);
         memory.ask_for_renewal(ID, &held);
-        assert_eq!(told(&memory).await, Some(1), "it is being renewed");
+        assert_eq!(told(&memory).await, Some(1), "it is to be renewed");
         assert_eq!(renewals.try_recv().ok(), Some(ID));
         assert!(renewals.try_recv().is_err(), "asked for twice");
 
@@ -225,6 +261,26 @@ mod tests {
         memory.keep_telling(ID, Some(looked_at)).await;
         let held = memory.held.get(&ID).await.unwrap();
         assert_ne!(held.looked_at, looked_at, "it was looked at meanwhile");
+    }
+
+    #[tokio::test]
+    async fn what_has_lapsed_waits_two_seconds_for_the_renewal_of_others_and_longer_for_its_own() {
+        let memory = DetailMemory::new(Duration::ZERO);
+        let _renewals = memory.take_renewals().unwrap();
+        let looked_at = Instant::now();
+        memory.remember(ID, &version(1), looked_at).await;
+        assert_eq!(memory.begin_renewal(ID).await, None, "nobody asked for it");
+        let held = memory.held.get(&ID).await.unwrap();
+        memory.ask_for_renewal(ID, &held);
+
+        let soon = held.fresh_until + Duration::from_millis(1_900);
+        let later = held.fresh_until + Duration::from_millis(2_100);
+        assert!(held.is_told_on(soon));
+        assert!(!held.is_told_on(later));
+        assert_eq!(memory.begin_renewal(ID).await, Some(looked_at));
+        assert!(held.is_told_on(later), "somebody is looking");
+        memory.keep_telling(ID, Some(looked_at)).await;
+        assert_eq!(memory.begin_renewal(ID).await, None, "it has ended");
     }
 
     #[tokio::test]

@@ -14,7 +14,7 @@ use crate::{
         mysql::DatabaseClock,
         redis::{
             LuaScript, Redis,
-            aside::{self, Asked, is_wrong_type},
+            aside::{self, Asked, Refill, is_out_of_memory, is_wrong_type},
         },
     },
     kernel::{ActivityId, Timestamp, jittered},
@@ -104,7 +104,7 @@ impl HotCopy {
     }
 
     /// Keeps what `MySQL` has for who asks next.
-    pub(super) async fn fill(&self, id: ActivityId, known: &Known) {
+    pub(super) async fn fill(&self, id: ActivityId, known: &Known, refill: Refill) {
         let key = self.redis.keys().activity(id);
         let write = Box::pin(async {
             match known {
@@ -112,7 +112,7 @@ impl HotCopy {
                 Known::Unknown => self.write_unknown(&key).await,
             }
         });
-        aside::fill(&self.redis, &key, write).await;
+        aside::fill(&self.redis, &key, refill, write).await;
     }
 
     /// The copy, or `None` on a miss; a value that does not parse is dropped, and so a miss.
@@ -159,11 +159,19 @@ impl HotCopy {
             detail.version.to_string(),
             ttl_ms.to_string(),
         ];
-        let answer: String = self
+        let written = self
             .project
-            .run(&self.redis, vec![key], arguments)
-            .await
-            .map_err(redis_error("write a detail"))?;
+            .run::<String>(&self.redis, vec![key.clone()], arguments);
+        let answer = match written.await {
+            Ok(answer) => answer,
+            Err(error) => {
+                // An older copy would be read for as long as there is no room for this one.
+                if is_out_of_memory(&error) {
+                    self.drop_copy(&key).await?;
+                }
+                return Err(redis_error("write a detail")(error));
+            }
+        };
         if answer == "written" && detail.was_opened() {
             self.write_prizes(detail, ttl_ms).await?;
         }

@@ -26,6 +26,7 @@ mod room_list;
 mod row;
 mod rules;
 mod schedule;
+mod seen_open;
 mod service;
 mod status;
 mod stock;

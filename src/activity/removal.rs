@@ -81,7 +81,8 @@ pub async fn begin(
     }))
 }
 
-/// Copies of an activity in memory live for about a second.
+/// Copies of an activity in memory live for about a second; for up to a minute where neither Redis nor
+/// `MySQL` answers.
 const KNOWN_AFTER_SECS: u32 = 5;
 
 #[derive(FromQueryResult)]
@@ -91,7 +92,8 @@ struct RemovalRow {
 }
 
 /// Locks a removal that nobody else is at and that began long enough ago for every process to know
-/// of it: until then a copy of the activity in memory would have answers made of what is left.
+/// of it: until then a copy of the activity in memory would have answers made of what is left. Who
+/// reads rows makes sure afterwards that their removal has not begun.
 pub async fn find_begun_for_update(
     tx: &impl ConnectionTrait,
 ) -> Result<Option<(ActivityId, Removal)>, DbErr> {

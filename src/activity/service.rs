@@ -113,6 +113,11 @@ impl ActivityService {
         found(id, self.inner.cache.get(id).await?)
     }
 
+    /// The detail as `MySQL` has it at some time after this call.
+    pub async fn fresh_detail(&self, id: ActivityId) -> Result<Arc<ActivityDetail>, ActivityError> {
+        found(id, self.inner.cache.get_fresh(id).await?)
+    }
+
     /// Renews in the background what is asked for all the time, until `stop`; the first caller does.
     pub async fn renew_hot_details(&self, stop: CancellationToken) {
         self.inner.cache.renew_hot(stop).await;

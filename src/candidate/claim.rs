@@ -8,7 +8,10 @@ use fred::{
 use uuid::Uuid;
 
 use super::CandidateService;
-use crate::{infra::redis::Shard, kernel::ActivityId};
+use crate::{
+    infra::redis::{Shard, aside::RELEASE_CLAIM},
+    kernel::ActivityId,
+};
 
 /// How long a claim lasts, from the last page on that was rebuilt.
 const LIFE_MS: i64 = 10_000;
@@ -51,8 +54,7 @@ impl CandidateService {
 
     /// Lets others rebuild at once; a claim that cannot be given back lapses.
     pub(super) async fn release_rebuild(&self, claim: RebuildClaim) {
-        let release = &self.shared.scripts.release_claim;
-        let released = release
+        let released = RELEASE_CLAIM
             .run::<()>(self.redis(), vec![claim.key], vec![claim.holder])
             .await;
         if let Err(error) = released {

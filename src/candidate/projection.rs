@@ -39,7 +39,6 @@ pub(super) struct Scripts {
     state: LuaScript,
     pub(super) forget: LuaScript,
     pub(super) renew_claim: LuaScript,
-    pub(super) release_claim: LuaScript,
     pub(super) select: LuaScript,
     pub(super) count: LuaScript,
 }
@@ -52,7 +51,6 @@ impl Scripts {
             state: LuaScript::new(include_str!("state.lua")),
             forget: LuaScript::new(include_str!("forget.lua")),
             renew_claim: LuaScript::new(include_str!("renew_claim.lua")),
-            release_claim: LuaScript::new(include_str!("release_claim.lua")),
             select: LuaScript::new(include_str!("select.lua")),
             count: LuaScript::new(include_str!("count.lua")),
         }

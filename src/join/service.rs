@@ -205,6 +205,13 @@ impl JoinService {
         // Large, because of the way it takes when Redis has nothing.
         let read = Box::pin(self.0.candidates.participant(activity_id, user_id));
         let state = read.await?;
+        // Removals are of what is over; a copy of the detail may be older than this one's.
+        if state.is_none() && detail.status.is_final() {
+            let detail = Box::pin(self.0.activities.fresh_detail(activity_id)).await?;
+            if detail.participants_removed_at.is_some() {
+                return Err(JoinError::Expired(activity_id));
+            }
+        }
         Ok(match (state, is_marked) {
             (Some(state), _) => {
                 let now = self.0.clock.estimate().map(|time| time.at);

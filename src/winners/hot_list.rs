@@ -6,15 +6,15 @@ use fred::{
     error::Error as RedisError,
     interfaces::{HashesInterface, KeysInterface},
 };
-use rand::RngExt;
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use super::{WinRecord, WinStatus, WinnerError, WinnerList};
 use crate::{
     activity::ActivityPrize,
     infra::redis::{
         LuaScript, Redis,
-        aside::{self, Asked, is_wrong_type},
+        aside::{self, Asked, Refill, is_wrong_type},
     },
     kernel::{ActivityId, jittered},
 };
@@ -36,10 +36,10 @@ struct Mark {
     round: u32,
     /// Wins that hold, one field each.
     rows: usize,
-    /// Wins that were taken back: no winners, but who had them is told so. In the list of the
-    /// activity only.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    revoked: Vec<WinRecord>,
+    /// Wins that were taken back: no winners, but who had them is told so. Always in the list of the
+    /// activity, never in that of a prize.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    revoked: Option<Vec<WinRecord>>,
 }
 
 /// Why what was read is no list of the activity's winners.
@@ -50,6 +50,9 @@ enum Unusable {
 
     #[error("its mark says {said} rows, it has {rows}")]
     Incomplete { said: usize, rows: usize },
+
+    #[error("its mark does not tell the wins that were taken back")]
+    NoRevoked,
 
     #[error("win record {0} does not belong there")]
     Misplaced(String),
@@ -79,10 +82,16 @@ impl HotList {
     }
 
     /// Keeps what `MySQL` has for who asks next.
-    pub(super) async fn fill(&self, id: ActivityId, prizes: &[ActivityPrize], list: &WinnerList) {
+    pub(super) async fn fill(
+        &self,
+        id: ActivityId,
+        prizes: &[ActivityPrize],
+        list: &WinnerList,
+        refill: Refill,
+    ) {
         let key = self.redis.keys().win_list(id);
         let write = Box::pin(self.show(id, prizes, list));
-        aside::fill(&self.redis, &key, write).await;
+        aside::fill(&self.redis, &key, refill, write).await;
     }
 
     /// Shows the winners of the activity and of each prize, unless a newer round is shown.
@@ -97,7 +106,7 @@ impl HotList {
         let mark = Mark {
             round: list.round(),
             rows: all.len(),
-            revoked: list.revoked().cloned().collect(),
+            revoked: Some(list.revoked().cloned().collect()),
         };
         self.show_one(id, &keys.win_list(id), &mark, &all).await?;
         for prize in prizes {
@@ -106,7 +115,7 @@ impl HotList {
             let mark = Mark {
                 round: list.round(),
                 rows: of_prize.len(),
-                revoked: Vec::new(),
+                revoked: None,
             };
             let key = keys.win_list_of_prize(id, prize.prize_id);
             self.show_one(id, &key, &mark, &of_prize).await?;
@@ -114,8 +123,8 @@ impl HotList {
         Ok(())
     }
 
-    /// Builds a list beside the shown one and puts it in its place, again when another process
-    /// built the same one at the same time.
+    /// Builds a list beside the shown one and puts it in its place. Nobody else builds at the same key:
+    /// what is put there is this list as a whole.
     async fn show_one(
         &self,
         id: ActivityId,
@@ -123,35 +132,9 @@ impl HotList {
         mark: &Mark,
         wins: &[&WinRecord],
     ) -> Result<(), WinnerError> {
-        const ATTEMPTS: u32 = 5;
-
-        for attempt in 1.. {
-            let answer = self.try_show(id, key, mark, wins).await?;
-            match answer.as_str() {
-                "replaced" | "newer" => break,
-                "incomplete" if attempt < ATTEMPTS => {
-                    let pause_ms = rand::rng().random_range(10..200);
-                    tokio::time::sleep(Duration::from_millis(pause_ms)).await;
-                }
-                _ => return Err(WinnerError::UnexpectedAnswer { id, answer }),
-            }
-        }
-        Ok(())
-    }
-
-    async fn try_show(
-        &self,
-        id: ActivityId,
-        key: &str,
-        mark: &Mark,
-        wins: &[&WinRecord],
-    ) -> Result<String, WinnerError> {
         let redis_error = |action| move |source| WinnerError::Redis { action, id, source };
-        let building = self.redis.keys().under_construction(key);
+        let building = self.redis.keys().under_construction(key, Uuid::new_v4());
 
-        let client = self.redis.next();
-        let forget = client.del::<(), _>(building.as_str());
-        forget.await.map_err(redis_error("clear a list"))?;
         let marked = vec![(MARK.to_owned(), serde_json::to_string(mark)?)];
         self.build(&building, marked)
             .await
@@ -166,7 +149,8 @@ impl HotList {
                 .map_err(redis_error("build a list"))?;
         }
         let life_secs = jittered(LIFE).as_secs();
-        self.replace
+        let answer: String = self
+            .replace
             .run(
                 &self.redis,
                 vec![key.to_owned(), building],
@@ -177,7 +161,11 @@ impl HotList {
                 ],
             )
             .await
-            .map_err(redis_error("replace a list"))
+            .map_err(redis_error("replace a list"))?;
+        match answer.as_str() {
+            "replaced" | "newer" => Ok(()),
+            _ => Err(WinnerError::UnexpectedAnswer { id, answer }),
+        }
     }
 
     /// Adds fields to a list that is being built, which goes by itself if it is never finished.
@@ -246,7 +234,8 @@ fn parse(
     if said != rows {
         return Err(Unusable::Incomplete { said, rows });
     }
-    let mut wins = mark.revoked;
+    // Without them, whose win was taken back would be told that it never won.
+    let mut wins = mark.revoked.ok_or(Unusable::NoRevoked)?;
     for (field, json) in fields {
         let win: WinRecord = serde_json::from_str(&json)?;
         if win.id.to_string() != field || win.status != WinStatus::Won {
@@ -293,7 +282,7 @@ mod tests {
         let mark = Mark {
             round,
             rows: held.len(),
-            revoked,
+            revoked: Some(revoked),
         };
         let mut fields = HashMap::from([(MARK.to_owned(), serde_json::to_string(&mark).unwrap())]);
         for win in held {
@@ -346,8 +335,10 @@ mod tests {
         };
 
         assert!(changed(|_| ()).unwrap().is_some());
-        let broken: [fn(&mut HashMap<String, String>); 6] = [
+        let broken: [fn(&mut HashMap<String, String>); 7] = [
             |fields| drop(fields.remove("-")),
+            // As an earlier version wrote it.
+            |fields| drop(fields.insert("-".to_owned(), r#"{"round":1,"rows":2}"#.to_owned())),
             |fields| drop(fields.remove("101")),
             |fields| drop(fields.insert("101".to_owned(), "{".to_owned())),
             |fields| drop(fields.insert("-".to_owned(), "[]".to_owned())),

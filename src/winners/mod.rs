@@ -8,6 +8,7 @@ mod fulfilment;
 mod hot_list;
 mod http;
 mod list;
+mod list_memory;
 mod model;
 mod operations;
 mod poll;

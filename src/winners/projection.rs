@@ -61,20 +61,32 @@ impl WinnerProjection {
     async fn bring_up_to_date(&self, id: ActivityId) -> Result<(), ProjectError> {
         let mut shown_round = None;
         loop {
-            let activity = activity::find(&self.db, id).await?;
-            let drawn = activity.filter(|activity| activity.status == Status::Drawn);
-            let Some(activity) = drawn.filter(|activity| shown_round != Some(activity.round))
-            else {
+            let Some(activity) = self.find_drawn(id).await? else {
                 return Ok(());
             };
+            if shown_round == Some(activity.round) {
+                return Ok(());
+            }
             self.show(&activity).await?;
             shown_round = Some(activity.round);
         }
     }
 
+    /// The activity if it is drawn and its wins are kept.
+    async fn find_drawn(&self, id: ActivityId) -> Result<Option<Activity>, ProjectError> {
+        let activity = activity::find(&self.db, id).await?;
+        Ok(activity.filter(|activity| {
+            activity.status == Status::Drawn && activity.wins_removed_at.is_none()
+        }))
+    }
+
     async fn show(&self, activity: &Activity) -> Result<(), ProjectError> {
         // Read after the round, so the list is never older than the round it is given.
         let wins = store::list_all(&self.db, activity.id).await?;
+        // What is left of wins whose removal has begun is no list.
+        if self.find_drawn(activity.id).await?.is_none() {
+            return Ok(());
+        }
         let list = WinnerList::new(activity.round, wins);
         self.lists
             .show(activity.id, &activity.prizes, &list)

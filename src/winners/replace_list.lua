@@ -1,13 +1,14 @@
 -- Puts a list that was built beside the current one in its place, unless the current one is newer.
 --
--- KEYS[1]  list         hash win record id -> winner JSON, and "-" = {"round":n,"rows":n,…}
+-- KEYS[1]  list         hash win record id -> winner JSON, and "-" = {"round":n,"rows":n,"revoked":[…]},
+--                       without "revoked" for a prize
 -- KEYS[2]  built list   the same, in the slot of the list
 -- ARGV[1]  round of the built list
 -- ARGV[2]  rows of the built list, without "-"
 -- ARGV[3]  life of the list, seconds
 --
 -- Returns the name of the outcome: "replaced", "newer" (the current list has a higher round) or
--- "incomplete" (the built list is not what it should be; somebody else was building too).
+-- "incomplete" (the built list is not what it should be: it took so long that it lapsed).
 
 local current = redis.call('HGET', KEYS[1], '-')
 if current then

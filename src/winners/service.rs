@@ -2,26 +2,27 @@
 
 use std::{
     sync::{
-        Arc, OnceLock,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
-use moka::{Entry, future::Cache};
+use moka::future::Cache;
 use rand::RngExt;
 use sea_orm::DatabaseConnection;
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::Semaphore;
 
 use super::{
     ResultKind, UserResult, WinnerError, WinnerList,
     hot_list::HotList,
+    list_memory::{Flight, ListMemory},
     poll,
     result::{Crowd, time_left},
     store,
 };
 use crate::{
-    activity::{ActivityDetail, ActivityError, ActivityService, Status},
+    activity::{self, ActivityDetail, ActivityError, ActivityService, Status},
     infra::{
         mysql::{DatabaseClock, read_in_turn},
         outbox::Outbox,
@@ -51,31 +52,10 @@ pub struct WinnerService {
     pub(super) shared: Arc<Shared>,
 }
 
-/// The list of at least one round, read once, by whoever comes first.
-#[derive(Clone)]
-struct Slot {
-    round: u32,
-    list: Arc<OnceLock<Arc<WinnerList>>>,
-    /// The one reader at a time; when the last one failed.
-    flight: Arc<Mutex<Option<Instant>>>,
-}
-
-impl Slot {
-    fn known(&self) -> Option<Arc<WinnerList>> {
-        self.list.get().cloned()
-    }
-
-    fn keep(&self, list: WinnerList) -> Arc<WinnerList> {
-        Arc::clone(self.list.get_or_init(|| Arc::new(list)))
-    }
-}
-
 pub(super) struct Shared {
     pub(super) deps: WinnerDeps,
     hot: HotList,
-    /// Of the highest round that this process has heard of: a copy of the detail that is older than
-    /// a redraw does not bring the old list back.
-    lists: Cache<ActivityId, Slot>,
+    lists: ListMemory,
     waits: Cache<ActivityId, Arc<Wait>>,
 }
 
@@ -89,26 +69,20 @@ struct Wait {
 }
 
 impl WinnerService {
-    /// Of up to 10,000 rows each.
-    const LISTS_KEPT: u64 = 100;
-    const LIST_IDLE: Duration = Duration::from_mins(10);
     const CROWDS_KEPT: u64 = 10_000;
+    const CROWD_IDLE: Duration = Duration::from_mins(10);
 
     pub fn new(deps: WinnerDeps) -> Self {
-        let lists = Cache::builder()
-            .max_capacity(Self::LISTS_KEPT)
-            .time_to_idle(Self::LIST_IDLE)
-            .build();
         let waits = Cache::builder()
             .max_capacity(Self::CROWDS_KEPT)
-            .time_to_idle(Self::LIST_IDLE)
+            .time_to_idle(Self::CROWD_IDLE)
             .build();
         let hot = HotList::new(deps.redis.clone());
         Self {
             shared: Arc::new(Shared {
                 deps,
                 hot,
-                lists,
+                lists: ListMemory::new(),
                 waits,
             }),
         }
@@ -183,40 +157,44 @@ impl WinnerService {
         if detail.wins_removed_at.is_some() {
             return Err(WinnerError::Expired(detail.id));
         }
-        let slot = self.slot(detail.id, detail.round).await;
-        if let Some(list) = slot.known() {
+        let lists = &self.shared.lists;
+        let flight = lists.flight(detail.id, detail.round).await;
+        if let Some(list) = lists.get(detail.id, flight.round()).await {
             metrics::cache_read(CACHE, "memory");
             return Ok(list);
         }
-        self.read(detail, &slot).await
+        self.read(detail, &flight).await
     }
 
-    /// Fills the slot from Redis or `MySQL`, one caller at a time. Should it be cancelled, the next
+    /// Reads the list from Redis or `MySQL`, one caller at a time. Should it be cancelled, the next
     /// one does; should it fail, it fails for all who wait for it.
     async fn read(
         &self,
         detail: &ActivityDetail,
-        slot: &Slot,
+        flight: &Flight,
     ) -> Result<Arc<WinnerList>, WinnerError> {
         let id = detail.id;
+        let lists = &self.shared.lists;
         let arrived_at = Instant::now();
-        let mut failed_at = slot.flight.lock().await;
-        if let Some(list) = slot.known() {
+        let mut failed_at = flight.failed_at.lock().await;
+        let round = flight.round();
+        if let Some(list) = lists.get(id, round).await {
             metrics::cache_read(CACHE, "memory");
             return Ok(list);
         }
         if failed_at.is_some_and(|failed_at| failed_at >= arrived_at) {
             return Err(WinnerError::Unreadable(id));
         }
-        let asked = match self.shared.hot.ask(id, slot.round).await {
+        let refill = match self.shared.hot.ask(id, round).await {
             Asked::Found(list) => {
                 metrics::cache_read(CACHE, "redis");
-                return Ok(slot.keep(list));
+                return Ok(lists.keep(id, list).await);
             }
-            asked @ (Asked::Missing | Asked::Silent) => asked,
+            Asked::Missing(refill) => Some(refill),
+            Asked::Silent => None,
         };
-        let list = match self.read_mysql(id, slot.round).await {
-            Ok(list) => slot.keep(list),
+        let list = match self.read_mysql(id, round).await {
+            Ok(list) => lists.keep(id, list).await,
             Err(error) => {
                 *failed_at = Some(Instant::now());
                 return Err(error);
@@ -224,42 +202,32 @@ impl WinnerService {
         };
         // Who waits for the list need not wait for the copy.
         drop(failed_at);
-        if matches!(asked, Asked::Missing) {
-            self.shared.hot.fill(id, &detail.prizes, &list).await;
+        if let Some(refill) = refill {
+            let hot = &self.shared.hot;
+            hot.fill(id, &detail.prizes, &list, refill).await;
         }
         Ok(list)
-    }
-
-    /// The slot of this round or of a later one.
-    async fn slot(&self, id: ActivityId, round: u32) -> Slot {
-        let lists = &self.shared.lists;
-        if let Some(slot) = lists.get(&id).await
-            && slot.round >= round
-        {
-            return slot;
-        }
-        let newest = |held: Option<Entry<ActivityId, Slot>>| {
-            let held = held.map(Entry::into_value);
-            let slot = held.filter(|slot| slot.round >= round);
-            std::future::ready(slot.unwrap_or_else(|| Slot {
-                round,
-                list: Arc::default(),
-                flight: Arc::default(),
-            }))
-        };
-        lists.entry(id).and_upsert_with(newest).await.into_value()
     }
 
     async fn read_mysql(&self, id: ActivityId, round: u32) -> Result<WinnerList, WinnerError> {
         let deps = &self.shared.deps;
         metrics::cache_read(CACHE, "mysql");
-        let wins = read_in_turn(&deps.mysql_reads, store::list_all(&deps.db, id))
+        let read = async {
+            let wins = store::list_all(&deps.db, id).await?;
+            // Rows that were missing went after their removal had begun.
+            let activity = activity::find(&deps.db, id).await?;
+            Ok((wins, activity))
+        };
+        let (wins, activity) = read_in_turn(&deps.mysql_reads, read)
             .await
             .map_err(|source| WinnerError::Database {
                 action: "list the winners",
                 id,
                 source,
             })?;
+        if activity.is_none_or(|activity| activity.wins_removed_at.is_some()) {
+            return Err(WinnerError::Expired(id));
+        }
         Ok(WinnerList::new(round, wins))
     }
 }

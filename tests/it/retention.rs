@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use luckybag::{infra::outbox::Outbox, settings::RetentionSettings, sweeper::Retention};
+use fred::interfaces::KeysInterface;
+use luckybag::{
+    infra::outbox::Outbox, kernel::UserId, settings::RetentionSettings, sweeper::Retention,
+};
 
 use crate::harness::{Api, Bag, BagSpec, World, eventually, metric, metrics_page};
 
@@ -229,6 +232,48 @@ async fn published(api: &Api, bag: &Bag, viewer: &str) {
         }
     })
     .await;
+}
+
+/// What is left of rows that are being removed is no result, also where the removal is not known yet.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_has_not_heard_of_a_removal_tells_nobody_that_there_was_nothing() {
+    let world = World::new().await;
+    let drawing = world.serve().await;
+    let api = world.api(&drawing).await;
+    let bag = joined_bag(&api, 1).await;
+    world.draw_soon(&[bag]).await;
+    world.all_drawn(&[bag]).await;
+    world.nothing_owed().await;
+    let user = world.wins(bag.id).await[0].user_id;
+    published(&api, &bag, &api.viewer(user)).await;
+    drawing.stop().await;
+    let late = world
+        .serve_with(&[("ACTIVITY__DETAIL_MEMORY_MS", "60000")])
+        .await;
+    let api = world.api(&late).await;
+    api.get(&api.viewer(user), &bag.path("")).await.expect(200);
+
+    let now = "participants_removed_at = NOW(3), wins_removed_at = NOW(3)";
+    world.change(&bag, now).await;
+    for table in ["win_record", "participation"] {
+        let removed = format!("DELETE FROM {table} WHERE activity_id = {}", bag.id);
+        world.execute(&removed).await;
+    }
+    let keys = world.keys();
+    for key in [keys.win_list(bag.id), keys.user_state(bag.id, UserId(user))] {
+        let () = world.redis.del(key).await.expect("removed");
+    }
+
+    for (path, code) in [
+        ("/result", "result_expired"),
+        ("/winners", "result_expired"),
+        ("/me", "participation_expired"),
+    ] {
+        let answer = api.get(&api.viewer(user), &bag.path(path)).await;
+        answer.expect_problem(410, code);
+    }
+    late.stop().await;
+    world.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

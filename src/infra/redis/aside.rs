@@ -1,6 +1,6 @@
 //! Cache aside: one process refills what Redis lacks, the others wait a moment for it.
 
-use std::{error::Error, time::Duration};
+use std::{error::Error, sync::LazyLock, time::Duration};
 
 use fred::{
     error::Error as RedisError,
@@ -8,7 +8,13 @@ use fred::{
     types::{Expiration, SetOptions},
 };
 
-use super::Redis;
+use uuid::Uuid;
+
+use super::{LuaScript, Redis};
+
+/// Gives a claim back, for its holder alone: KEYS the claim, ARGV its holder.
+pub static RELEASE_CLAIM: LazyLock<LuaScript> =
+    LazyLock::new(|| LuaScript::new(include_str!("release_claim.lua")));
 
 /// How long a reader waits for Redis in all, before it asks `MySQL`.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -23,9 +29,15 @@ const LOOKS: u32 = 10;
 pub enum Asked<T> {
     Found(T),
     /// Redis answers and has none: who asked reads `MySQL` and fills it, with [`fill`].
-    Missing,
+    Missing(Refill),
     /// Redis is away or slow; filling it would only take time.
     Silent,
+}
+
+/// Whether the others wait for this process to refill a copy: who holds their mutex.
+#[derive(Debug, Default)]
+pub struct Refill {
+    holder: Option<String>,
 }
 
 /// Asks Redis for the copy at `key`, and waits a moment when another process is refilling it; never
@@ -37,7 +49,7 @@ where
     E: Error + From<RedisError> + 'static,
     Reading: Future<Output = Result<Option<T>, E>>,
 {
-    if !redis.is_connected() {
+    if !redis.is_connected() || redis.is_silent() {
         return Asked::Silent;
     }
     // On the heap, as is what follows: commands of the client are large futures.
@@ -45,8 +57,8 @@ where
         if let Some(copy) = read().await? {
             return Ok(Asked::Found(copy));
         }
-        if may_refill(redis, key).await? {
-            return Ok(Asked::Missing);
+        if let Some(refill) = claim_refill(redis, key).await? {
+            return Ok(Asked::Missing(refill));
         }
         for _ in 0..LOOKS {
             tokio::time::sleep(LOOK_PAUSE).await;
@@ -54,7 +66,7 @@ where
                 return Ok(Asked::Found(copy));
             }
         }
-        Ok::<_, E>(Asked::Missing)
+        Ok::<_, E>(Asked::Missing(Refill::default()))
     });
     match tokio::time::timeout(PATIENCE, answer).await {
         Ok(Ok(asked)) => asked,
@@ -63,20 +75,34 @@ where
             Asked::Silent
         }
         Err(elapsed) => {
+            redis.note_silence();
             log_failure(key, &elapsed);
             Asked::Silent
         }
     }
 }
 
-/// Fills the copy at `key` by `write`, for at most 3 s, and lets others refill it again.
-pub async fn fill<E>(redis: &Redis, key: &str, write: impl Future<Output = Result<(), E>>)
-where
+/// Fills the copy at `key` by `write`, for at most 3 s, and lets others refill it again; does nothing
+/// while Redis is away or silent.
+pub async fn fill<E>(
+    redis: &Redis,
+    key: &str,
+    refill: Refill,
+    write: impl Future<Output = Result<(), E>>,
+) where
     E: Error + From<RedisError> + 'static,
 {
+    if !redis.is_connected() || redis.is_silent() {
+        return;
+    }
     let filling = Box::pin(async {
         write.await?;
-        Ok::<_, E>(redis.del::<(), _>(redis.keys().mutex(key)).await?)
+        if let Some(holder) = refill.holder {
+            // It may have lapsed and be somebody else's meanwhile.
+            let mutex = vec![redis.keys().mutex(key)];
+            RELEASE_CLAIM.run::<()>(redis, mutex, vec![holder]).await?;
+        }
+        Ok::<_, E>(())
     });
     match tokio::time::timeout(MUTEX_LIFE, filling).await {
         Ok(Ok(())) => (),
@@ -90,13 +116,25 @@ pub fn is_wrong_type(error: &RedisError) -> bool {
     error.details().starts_with("WRONGTYPE")
 }
 
-/// Whether this process is the one to refill the copy.
-async fn may_refill(redis: &Redis, key: &str) -> Result<bool, RedisError> {
+/// Whether Redis refused to write because its memory is full; it still reads and removes.
+pub fn is_out_of_memory(error: &RedisError) -> bool {
+    error
+        .details()
+        .contains("OOM command not allowed when used memory")
+}
+
+/// `None` while another process refills the copy.
+async fn claim_refill(redis: &Redis, key: &str) -> Result<Option<Refill>, RedisError> {
     let mutex = redis.keys().mutex(key);
+    let holder = Uuid::new_v4().to_string();
     let life_ms = i64::try_from(MUTEX_LIFE.as_millis()).unwrap_or(i64::MAX);
     let life = Some(Expiration::PX(life_ms));
-    let taken = redis.set::<Option<String>, _, _>(mutex, "1", life, Some(SetOptions::NX), false);
-    Ok(taken.await?.is_some())
+    let absent = Some(SetOptions::NX);
+    let taken: Option<String> = redis
+        .set(mutex, holder.as_str(), life, absent, false)
+        .await?;
+    let holder = Some(holder);
+    Ok(taken.map(|_| Refill { holder }))
 }
 
 fn log_failure(key: &str, error: &(dyn Error + 'static)) {

@@ -1,6 +1,10 @@
 //! The one Redis client of the process: standalone, Sentinel or Cluster, as its URL says.
 
-use std::{ops::Deref, time::Duration};
+use std::{
+    ops::Deref,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use fred::{
     clients::Pool,
@@ -11,6 +15,8 @@ use fred::{
         config::{Config, ReconnectPolicy, UnresponsiveConfig},
     },
 };
+
+use parking_lot::Mutex;
 
 use super::Keys;
 
@@ -32,9 +38,12 @@ pub struct RedisOptions<'a> {
 pub struct Redis {
     pool: Pool,
     keys: Keys,
+    silent_until: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Redis {
+    /// How long readers of copies leave a server alone that let one of them wait in vain.
+    const SILENCE: Duration = Duration::from_secs(1);
     // During an outage commands wait in a buffer; it must not grow without end.
     const BUFFERED_COMMANDS: usize = 20_000;
     const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -74,7 +83,19 @@ impl Redis {
         Ok(Self {
             pool,
             keys: Keys::new(options.namespace),
+            silent_until: Arc::default(),
         })
+    }
+
+    /// Has the readers of copies in this process do without for a second: it waited in vain.
+    pub(super) fn note_silence(&self) {
+        *self.silent_until.lock() = Some(Instant::now() + Self::SILENCE);
+    }
+
+    /// Whether a reader waited in vain within the last second.
+    pub(super) fn is_silent(&self) -> bool {
+        let silent_until = *self.silent_until.lock();
+        silent_until.is_some_and(|until| Instant::now() < until)
     }
 
     pub fn keys(&self) -> &Keys {

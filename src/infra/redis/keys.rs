@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use uuid::Uuid;
+
 use crate::kernel::{ActivityId, PrizeId, RoomId, UserId};
 
 /// One of the 16 parts of an activity's pool.
@@ -130,9 +132,10 @@ impl Keys {
         format!("{}:win:list:{id}:{prize}", self.namespace)
     }
 
-    /// Hash: a list that is being built beside `list_key`, in its slot. Lives 60 s.
-    pub fn under_construction(&self, list_key: &str) -> String {
-        format!("{}:tmp:{{{list_key}}}", self.namespace)
+    /// Hash: a list that is being built beside `list_key`, in its slot, by the one who calls itself
+    /// `builder`. Lives 60 s.
+    pub fn under_construction(&self, list_key: &str, builder: Uuid) -> String {
+        format!("{}:tmp:{{{list_key}}}:{builder}", self.namespace)
     }
 
     /// String, JSON: a user's win record. Lives 2 days.
@@ -172,7 +175,7 @@ mod tests {
             keys.win_period(user),
             keys.win_list(id),
             keys.win_list_of_prize(id, PrizeId(4)),
-            keys.under_construction(&keys.win_list(id)),
+            keys.under_construction(&keys.win_list(id), Uuid::nil()),
             keys.win_user(id, user),
             keys.mutex("lb:activity:12"),
         ];
@@ -195,10 +198,21 @@ mod tests {
                 "lb:win:period:23",
                 "lb:win:list:12",
                 "lb:win:list:12:4",
-                "lb:tmp:{lb:win:list:12}",
+                "lb:tmp:{lb:win:list:12}:00000000-0000-0000-0000-000000000000",
                 "lb:win:user:12:23",
                 "lb:mutex:lb:activity:12",
             ]
         );
+    }
+
+    #[test]
+    fn two_builders_of_a_list_share_no_key_and_are_both_in_its_slot() {
+        let keys = Keys::new("lb");
+        let list = keys.win_list(ActivityId(12));
+        let [one, other] = [1, 2].map(|name| keys.under_construction(&list, Uuid::from_u128(name)));
+
+        assert_ne!(one, other);
+        let slot = |key: &str| fred::util::redis_keyslot(key.as_bytes());
+        assert_eq!([slot(&one), slot(&other)], [slot(&list); 2]);
     }
 }

@@ -87,7 +87,7 @@ async fn redis_and_rabbitmq_may_be_away_during_a_redraw() {
         .hget(world.keys().win_list(bag.id), "-")
         .await
         .unwrap();
-    assert_eq!(mark, r#"{"round":2,"rows":3}"#);
+    assert!(mark.starts_with(r#"{"round":2,"rows":3,"#), "{mark}");
 
     process.stop().await;
     world.end().await;

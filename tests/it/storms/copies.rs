@@ -188,6 +188,46 @@ async fn a_detail_that_does_not_parse_is_dropped_and_read_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_refills_a_copy_gives_its_own_mutex_back_and_nobody_elses() {
+    let world = World::new().await;
+    let process = world
+        .serve_with(&[("ACTIVITY__DETAIL_MEMORY_MS", "10")])
+        .await;
+    let api = world.api(&process).await;
+    let bag = api.open_bag(&BagSpec::waiting()).await;
+    world.nothing_owed().await;
+    let (redis, keys) = (&world.redis, world.keys());
+    let key = keys.activity(bag.id);
+    let mutex = keys.mutex(&key);
+    for holder in [None, Some("another process")] {
+        if let Some(holder) = holder {
+            let life = Some(Expiration::EX(60));
+            let set = redis.set::<(), _, _>(&mutex, holder, life, None, false);
+            set.await.expect("held");
+        }
+        let () = redis.del(&key).await.expect("removed");
+        eventually("the copy to be filled", async || {
+            api.get(&api.viewer(1), &bag.path("")).await.expect(200);
+            let copy: Option<String> = redis.get(&key).await.expect("a copy");
+            copy.map(|_| ()).ok_or("none")
+        })
+        .await;
+        eventually("the mutex to be its holder's", async || {
+            let left: Option<String> = redis.get(&mutex).await.expect("a mutex");
+            if left.as_deref() == holder {
+                Ok(())
+            } else {
+                Err(left)
+            }
+        })
+        .await;
+    }
+
+    process.stop().await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn copies_that_are_written_together_do_not_lapse_together() {
     let world = World::new().await;
     let process = world.serve().await;
