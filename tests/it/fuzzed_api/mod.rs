@@ -67,7 +67,10 @@ async fn examine(api: &Api, document: &Value, config: &str) -> Finished {
 
 async fn nothing_is_found_as(token: impl Fn(&Api) -> String, effort: Effort) {
     let world = World::new().await;
-    let process = world.serve().await;
+    // The streams of one user end a moment after the client has closed them.
+    let process = world
+        .serve_with(&[("LIVE__STREAMS_PER_USER", "1000")])
+        .await;
     let api = world.api(&process).await;
     let inhabitants = Inhabitants::settle(&world, &api).await;
 
