@@ -143,13 +143,22 @@ async fn run(
     auth: &Auth,
     readiness: &Readiness,
 ) -> Result<(), AppError> {
-    startup::reach_dependencies(settings, connections).await?;
-    workers::spawn_relay(services, &stages.relay);
-    workers::spawn(settings, connections, services, &stages.workers);
-    gauges::spawn(settings, connections, services, &stages.workers);
-    auth.wait_for_keys().await;
-    readiness.mark_ready();
-    Err(startup::partitions_changed(settings, connections).await)
+    startup::agree(settings, connections).await?;
+    let work = async {
+        startup::reach_dependencies(connections).await;
+        // Whatever has been waited for: nothing is sent or taken by a number that is no more.
+        startup::confirm_partitions(settings, connections).await?;
+        workers::spawn_relay(services, &stages.relay);
+        workers::spawn(settings, connections, services, &stages.workers);
+        gauges::spawn(settings, connections, services, &stages.workers);
+        auth.wait_for_keys().await;
+        readiness.mark_ready();
+        std::future::pending().await
+    };
+    tokio::select! {
+        outcome = work => outcome,
+        changed = startup::partitions_changed(settings, connections) => Err(changed),
+    }
 }
 
 /// The background tasks by when they stop: each stage may still need the ones below it.
