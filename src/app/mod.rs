@@ -30,6 +30,7 @@ use std::{
 };
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 
 use self::{
     connections::Connections,
@@ -63,7 +64,7 @@ pub async fn serve(settings: Settings, traces: Option<Traces>) -> Result<(), App
     let watches = Watches::new(&connections);
     watches.register(&readiness);
     auth.register(&readiness);
-    let services = Services::new(&settings, &connections, &stages.workers, &stages.streams);
+    let services = Services::new(&settings, &connections, &stages);
     let health = HealthKit {
         readiness: readiness.clone(),
         metrics: metrics.clone(),
@@ -201,7 +202,7 @@ pub async fn migrate(settings: Settings) -> Result<(), AppError> {
     if let Some(admin) = connections::open_admin(&settings)?
         && settings.admin_database.migrate
     {
-        let migrated = mysql::migrate_admin(&admin).await;
+        let migrated = mysql::migrate_admin(&admin, &CancellationToken::new()).await;
         migrated.map_err(AppError::MigrateAdmin)?;
     }
     tracing::info!("the schema is up to date");

@@ -56,7 +56,10 @@ async fn migrate(connections: &Connections) -> Result<(), AppError> {
         match mysql::migrate(&connections.db).await {
             Ok(()) => Ok(Ok(())),
             Err(error @ MigrateError::Failed(_)) => Ok(Err(error)),
-            Err(error @ (MigrateError::Connection(_) | MigrateError::Locked)) => Err(error),
+            Err(
+                error
+                @ (MigrateError::Connection(_) | MigrateError::Locked | MigrateError::Stopped),
+            ) => Err(error),
         }
     })
     .await
