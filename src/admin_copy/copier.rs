@@ -1,19 +1,23 @@
 //! Copies one activity, or one win record, as `MySQL` has it now.
 
-use std::{collections::HashSet, time::Duration};
+use std::{
+    collections::HashSet,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use futures_util::future::BoxFuture;
 use sea_orm::{ConnectionTrait, DatabaseConnection, DbErr, TransactionTrait};
-use tokio::sync::OnceCell;
+use tokio::{sync::Mutex, task::JoinHandle};
 
 use super::store::{self, Kept};
 use crate::{
     activity::{self, ActivityDetail},
     infra::{
-        mysql::{self, migrate_admin},
+        mysql::{self, MigrateError, is_table_missing, migrate_admin},
         outbox::{CopyOut, ProjectError},
     },
-    kernel::{ActivityId, WinRecordId},
+    kernel::{ActivityId, Supervisor, WinRecordId},
     settings::AdminDatabaseSettings,
     winners::{self, WinHistory},
 };
@@ -29,31 +33,65 @@ pub struct AdminCopier {
     db: DatabaseConnection,
     admin: DatabaseConnection,
     settings: AdminDatabaseSettings,
-    is_prepared: OnceCell<()>,
+    is_prepared: AtomicBool,
+    /// What is under way of making the tables; it goes on when nobody waits for it any more.
+    migration: Mutex<Option<JoinHandle<Result<(), MigrateError>>>>,
+    tasks: Supervisor,
 }
 
 impl AdminCopier {
-    /// Connects on first use, and makes the tables before the first copy if it may.
+    /// Connects on first use, and makes the tables before the first copy if it may: as one of `tasks`,
+    /// so that their stop waits for it.
     pub fn new(
         db: DatabaseConnection,
         admin: DatabaseConnection,
         settings: AdminDatabaseSettings,
+        tasks: Supervisor,
     ) -> Self {
         Self {
             db,
             admin,
             settings,
-            is_prepared: OnceCell::new(),
+            is_prepared: AtomicBool::new(false),
+            migration: Mutex::new(None),
+            tasks,
         }
     }
 
     async fn prepare(&self) -> Result<(), ProjectError> {
-        if self.settings.migrate {
-            let migrate = || migrate_admin(&self.admin);
-            self.is_prepared.get_or_try_init(migrate).await?;
-        }
         let ping = tokio::time::timeout(PATIENCE, mysql::ping(&self.admin)).await;
-        Ok(ping.map_err(|_| "the admin database does not answer in time")??)
+        ping.map_err(|_| "the admin database does not answer in time")??;
+        if self.settings.migrate && !self.is_prepared.load(Ordering::Relaxed) {
+            self.migrate().await?;
+            self.is_prepared.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// A migration that is cut off in its middle leaves a schema that only people can mend. So dropping
+    /// this drops the waiting alone.
+    async fn migrate(&self) -> Result<(), ProjectError> {
+        let mut migration = self.migration.lock().await;
+        let running = migration.get_or_insert_with(|| {
+            let (admin, stop) = (self.admin.clone(), self.tasks.stop_token());
+            self.tasks
+                .spawn_once(async move { migrate_admin(&admin, &stop).await })
+        });
+        let outcome = running.await;
+        *migration = None;
+        Ok(outcome??)
+    }
+
+    /// Makes the tables again before the next copy when somebody has removed them.
+    fn note<T>(&self, copied: Result<T, ProjectError>) -> Result<T, ProjectError> {
+        let fault = copied.as_ref().err();
+        if fault
+            .and_then(|fault| fault.downcast_ref::<DbErr>())
+            .is_some_and(is_table_missing)
+        {
+            self.is_prepared.store(false, Ordering::Relaxed);
+        }
+        copied
     }
 
     async fn copy_activity(&self, id: ActivityId) -> Result<(), ProjectError> {
@@ -122,7 +160,7 @@ impl CopyOut for AdminCopier {
     }
 
     fn copy_activity(&self, id: ActivityId) -> BoxFuture<'_, Result<(), ProjectError>> {
-        Box::pin(self.copy_activity(id))
+        Box::pin(async move { self.note(self.copy_activity(id).await) })
     }
 
     fn copy_win(
@@ -130,6 +168,6 @@ impl CopyOut for AdminCopier {
         id: ActivityId,
         win: WinRecordId,
     ) -> BoxFuture<'_, Result<(), ProjectError>> {
-        Box::pin(self.copy_win(id, win))
+        Box::pin(async move { self.note(self.copy_win(id, win).await) })
     }
 }

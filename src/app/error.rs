@@ -88,6 +88,20 @@ pub enum AppError {
     )]
     NotDrained { patience_secs: u64 },
 
+    #[error("queue {queue} is being filled")]
+    StillSending { queue: String },
+
+    #[error(
+        "the stream has {to} partitions now, but the old queues are not cleared up: stop every process, \
+         then run `luckybag partitions {from}` and `luckybag partitions {to}`"
+    )]
+    PartitionsLeft {
+        from: u16,
+        to: u16,
+        #[source]
+        cause: Box<AppError>,
+    },
+
     #[error("a background task ended by itself; see the log above")]
     TaskEnded,
 

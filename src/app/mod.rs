@@ -30,6 +30,7 @@ use std::{
 };
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 
 use self::{
     connections::Connections,
@@ -63,7 +64,7 @@ pub async fn serve(settings: Settings, traces: Option<Traces>) -> Result<(), App
     let watches = Watches::new(&connections);
     watches.register(&readiness);
     auth.register(&readiness);
-    let services = Services::new(&settings, &connections, &stages.workers, &stages.streams);
+    let services = Services::new(&settings, &connections, &stages);
     let health = HealthKit {
         readiness: readiness.clone(),
         metrics: metrics.clone(),
@@ -143,13 +144,22 @@ async fn run(
     auth: &Auth,
     readiness: &Readiness,
 ) -> Result<(), AppError> {
-    startup::reach_dependencies(settings, connections).await?;
-    workers::spawn_relay(services, &stages.relay);
-    workers::spawn(settings, connections, services, &stages.workers);
-    gauges::spawn(settings, connections, services, &stages.workers);
-    auth.wait_for_keys().await;
-    readiness.mark_ready();
-    Err(startup::partitions_changed(settings, connections).await)
+    startup::agree(settings, connections).await?;
+    let work = async {
+        startup::reach_dependencies(connections).await;
+        // Whatever has been waited for: nothing is sent or taken by a number that is no more.
+        startup::confirm_partitions(settings, connections).await?;
+        workers::spawn_relay(services, &stages.relay);
+        workers::spawn(settings, connections, services, &stages.workers);
+        gauges::spawn(settings, connections, services, &stages.workers);
+        auth.wait_for_keys().await;
+        readiness.mark_ready();
+        std::future::pending().await
+    };
+    tokio::select! {
+        outcome = work => outcome,
+        changed = startup::partitions_changed(settings, connections) => Err(changed),
+    }
 }
 
 /// The background tasks by when they stop: each stage may still need the ones below it.
@@ -192,7 +202,7 @@ pub async fn migrate(settings: Settings) -> Result<(), AppError> {
     if let Some(admin) = connections::open_admin(&settings)?
         && settings.admin_database.migrate
     {
-        let migrated = mysql::migrate_admin(&admin).await;
+        let migrated = mysql::migrate_admin(&admin, &CancellationToken::new()).await;
         migrated.map_err(AppError::MigrateAdmin)?;
     }
     tracing::info!("the schema is up to date");

@@ -14,6 +14,7 @@ use super::{
     admin::{PAUSE, REACH, candidates, reach_redis},
     connections::{self, Connections},
     error::AppError,
+    startup::PARTITIONS_LOOK,
 };
 use crate::{
     candidate::{CandidateService, StreamConsumer},
@@ -40,7 +41,8 @@ pub struct PartitionsChange {
 /// # Errors
 ///
 /// [`AppError::StillRunning`] while a process consumes a queue of ours, [`AppError::NotDrained`] when
-/// the stream is not empty in time; nothing is changed then.
+/// the stream is not empty in time; nothing is changed then. [`AppError::PartitionsLeft`] when the number
+/// is changed and a process that nobody stopped has come in between; no queue with messages is removed.
 pub async fn change_partitions(
     mut settings: Settings,
     to: u16,
@@ -95,7 +97,12 @@ async fn carry_out(
     if !changed.map_err(AppError::ReadPartitions)? {
         return Err(AppError::PartitionsTaken);
     }
-    stream.delete_queues_from(change.to).await
+    let cleared = stream.clear_up(change.to, patience).await;
+    cleared.map_err(|cause| AppError::PartitionsLeft {
+        from: change.from,
+        to: change.to,
+        cause: Box::new(cause),
+    })
 }
 
 /// The stream with as many partitions as it has before the change.
@@ -108,6 +115,10 @@ struct Stream {
 impl Stream {
     /// How long the broker may take to see that a consumer has gone that said goodbye.
     const GOODBYE: Duration = Duration::from_secs(10);
+
+    /// How long until a process that was starting, or cut off from the broker, has seen the change: it
+    /// ends then, and until then it may have sent what belongs to the old partitions.
+    const NOTICE: Duration = PARTITIONS_LOOK.saturating_add(Duration::from_secs(1));
 
     fn queues(&self) -> impl Iterator<Item = Queue> {
         (0..self.partitions).map(Queue::Stream)
@@ -193,11 +204,29 @@ impl Stream {
         Ok(waiting)
     }
 
-    /// Removes the partitions that are no more; all of them are empty.
-    async fn delete_queues_from(&self, first: u16) -> Result<(), AppError> {
+    /// Handles what was sent in the old way while the number was changed, and removes the partitions
+    /// from `first` on, which are no more. None that is in use or not empty is removed.
+    async fn clear_up(&self, first: u16, patience: Duration) -> Result<(), AppError> {
+        tokio::time::sleep(Self::NOTICE).await;
+        self.expect_goodbye().await?;
+        self.drain(patience).await?;
         for queue in self.queues().skip(first.into()) {
+            // Looked at each time, as the broker removes a quorum queue whatever is in it.
+            self.expect_unused(queue).await?;
             let deleted = self.broker.delete_queue(queue).await;
             deleted.map_err(AppError::Stream)?;
+        }
+        Ok(())
+    }
+
+    async fn expect_unused(&self, queue: Queue) -> Result<(), AppError> {
+        let state = self.broker.look_at(queue).await.map_err(AppError::Stream)?;
+        let queue = self.broker.topology().queue_name(queue);
+        if state.consumers > 0 {
+            return Err(AppError::StillRunning { queue });
+        }
+        if state.ready > 0 {
+            return Err(AppError::StillSending { queue });
         }
         Ok(())
     }

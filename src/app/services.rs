@@ -6,7 +6,7 @@ use actix_web::web::{Data, ServiceConfig};
 use parking_lot::Mutex;
 use tokio::{runtime::Handle, sync::Semaphore};
 
-use super::connections::Connections;
+use super::{Stages, connections::Connections};
 use crate::{
     activity::{
         self, ActivityDeps, ActivityService, CountParticipants, DetailProjection, LiveDeps,
@@ -55,12 +55,16 @@ pub(super) struct Services {
 
 impl Services {
     /// Does no I/O, but needs a runtime. Draws and the watchers of streams run under `workers`, long
-    /// answers under `streams`.
+    /// answers under `streams`, what copies must finish under `relay`.
     pub(super) fn new(
         settings: &Settings,
         connections: &Connections,
-        workers: &Supervisor,
-        streams: &Supervisor,
+        Stages {
+            workers,
+            streams,
+            relay: relaying,
+            ..
+        }: &Stages,
     ) -> Self {
         let mysql_reads = Arc::new(Semaphore::new(settings.limits.mysql_concurrency.get()));
         let activities = activity_service(settings, connections, &mysql_reads);
@@ -95,7 +99,7 @@ impl Services {
                 part_size: settings.notifications.part_size,
             }),
             ingress: ingress(settings, connections),
-            copies: copies(settings, connections),
+            copies: copies(settings, connections, relaying),
             relay: Arc::new(relay(connections, &activities, &candidates)),
             proofs: ProofService::new(ProofDeps {
                 db: connections.db.clone(),
@@ -253,12 +257,17 @@ fn draw_service(
     })
 }
 
-fn copies(settings: &Settings, connections: &Connections) -> Option<Arc<CopyRelay>> {
+fn copies(
+    settings: &Settings,
+    connections: &Connections,
+    relaying: &Supervisor,
+) -> Option<Arc<CopyRelay>> {
     let admin = connections.admin.clone()?;
     let copier = AdminCopier::new(
         connections.db.clone(),
         admin,
         settings.admin_database.clone(),
+        relaying.clone(),
     );
     let relay = CopyRelay::new(
         connections.db.clone(),

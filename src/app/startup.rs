@@ -12,18 +12,19 @@ use crate::{
 
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// How often a running process looks whether the number of partitions is still its own.
-const PARTITIONS_LOOK: Duration = Duration::from_secs(5);
+/// How often a process looks whether the number of partitions is still its own.
+pub(super) const PARTITIONS_LOOK: Duration = Duration::from_secs(5);
 
-/// Returns once every dependency has been reached and the schema is up to date.
-pub(super) async fn reach_dependencies(
-    settings: &Settings,
-    connections: &Connections,
-) -> Result<(), AppError> {
+/// Returns once the schema is up to date and the installation has our number of partitions.
+pub(super) async fn agree(settings: &Settings, connections: &Connections) -> Result<(), AppError> {
     if settings.mysql.migrate {
         migrate(connections).await?;
     }
-    agree_on_partitions(settings, connections).await?;
+    confirm_partitions(settings, connections).await
+}
+
+/// Returns once every dependency has been reached.
+pub(super) async fn reach_dependencies(connections: &Connections) {
     warn_of_galera(connections).await;
     until("Redis", async || connections.redis.ping().await).await;
     connections.broker.wait_connected().await;
@@ -31,7 +32,6 @@ pub(super) async fn reach_dependencies(
         connections.clock.now().await.map(|_| ())
     })
     .await;
-    Ok(())
 }
 
 /// Tries until `attempt` succeeds; says so the first time it does not.
@@ -56,14 +56,18 @@ async fn migrate(connections: &Connections) -> Result<(), AppError> {
         match mysql::migrate(&connections.db).await {
             Ok(()) => Ok(Ok(())),
             Err(error @ MigrateError::Failed(_)) => Ok(Err(error)),
-            Err(error @ (MigrateError::Connection(_) | MigrateError::Locked)) => Err(error),
+            Err(
+                error
+                @ (MigrateError::Connection(_) | MigrateError::Locked | MigrateError::Stopped),
+            ) => Err(error),
         }
     })
     .await
     .map_err(AppError::from)
 }
 
-async fn agree_on_partitions(
+/// Settles the number of partitions, or finds it as it is configured.
+pub(super) async fn confirm_partitions(
     settings: &Settings,
     connections: &Connections,
 ) -> Result<(), AppError> {
@@ -83,8 +87,8 @@ async fn agree_on_partitions(
     }
 }
 
-/// Resolves when the number of partitions was changed while this process ran: what it would send
-/// from then on could go where nobody looks for it, so it must end.
+/// Resolves when the number of partitions was changed while this process started or ran: what it would
+/// send from then on could go where nobody looks for it, so it must end.
 pub(super) async fn partitions_changed(settings: &Settings, connections: &Connections) -> AppError {
     let configured = settings.stream.partitions;
     loop {

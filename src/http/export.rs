@@ -285,8 +285,11 @@ impl FromRequest for ExportRequest {
         ready(match (request.version(), request.method()) {
             (Version::HTTP_09 | Version::HTTP_10, _) => {
                 let detail = "exports need HTTP/1.1, whose answers show where they end";
-                let status = StatusCode::HTTP_VERSION_NOT_SUPPORTED;
-                Err(Problem::new(status, "http_1_1_needed", detail))
+                Err(Problem::new(
+                    StatusCode::HTTP_VERSION_NOT_SUPPORTED,
+                    "http_1_1_needed",
+                    detail,
+                ))
             }
             (_, &Method::HEAD) => Ok(Self::HeadOnly),
             _ => Ok(Self::Whole),

@@ -11,7 +11,7 @@ use luckybag::{
 use sea_orm::{ConnectionTrait, TransactionTrait};
 use serde_json::{Value, json};
 
-use crate::harness::{Api, Bag, BagSpec, World, eventually, presence};
+use crate::harness::{Api, Bag, BagSpec, Proxies, World, eventually, named_down, presence};
 
 const SEATS: u32 = 7;
 
@@ -211,6 +211,60 @@ async fn a_process_that_missed_the_change_ends_by_itself() {
         "{fresh:?}"
     );
     let process = world.serve().await;
+
+    world
+        .execute("UPDATE meta SET value = '4' WHERE name = 'stream_partitions'")
+        .await;
+
+    let status = process.exit_status().await;
+    assert_eq!(status.code(), Some(1), "{}", process.log_tail());
+    let last = process.log_lines().pop().expect("an error");
+    assert!(last.contains("was started with 4"), "{last}");
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_process_sends_in_the_old_way_just_after_the_change_is_not_lost() {
+    let world = World::new().await;
+    let four = [("STREAM__PARTITIONS", "4")];
+    let process = world.serve_with(&four).await;
+    let api = world.api(&process).await;
+    let bag = api.open_bag(&BagSpec::waiting()).await;
+    process.stop().await;
+
+    let late = async {
+        eventually("the number to be changed", async || {
+            match world.settled_partitions().await {
+                2 => Ok(()),
+                other => Err(other),
+            }
+        })
+        .await;
+        world.leave_joins_waiting(&bag, 1..=40, 4).await;
+    };
+    let (changed, ()) = tokio::join!(world.operate("partitions 2", &four), late);
+
+    changed.printed();
+    assert_eq!(world.joined(&bag).await, 40);
+    world.end_with_partitions(4).await;
+}
+
+/// It agreed on the number, and waits for another server when the number is changed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_is_starting_when_the_number_is_changed_ends_by_itself() {
+    let world = World::new().await;
+    let proxies = Proxies::of(&world).await;
+    proxies.redis.refuse();
+    let process = world.spawn(&proxies.changes());
+    named_down(&process.url().await, 503, &["redis"]).await;
+    eventually("the number to be settled", async || {
+        let settled = "SELECT COUNT(*) FROM meta WHERE name = 'stream_partitions'";
+        match world.number(settled).await {
+            1 => Ok(()),
+            other => Err(other),
+        }
+    })
+    .await;
 
     world
         .execute("UPDATE meta SET value = '4' WHERE name = 'stream_partitions'")

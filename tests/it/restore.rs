@@ -1,5 +1,6 @@
-//! A backup that was taken while an activity ran, and everything rebuilt from it alone, with the
-//! commands of docs/operations.md.
+//! A backup that was taken while an activity ran, and everything rebuilt from it alone: the dump and its
+//! loading as docs/operations.md has them, with RabbitMQ and Redis empty. Not covered: the binary log,
+//! a Redis or RabbitMQ that is newer than the backup, and the commands that remove keys.
 
 use std::{
     fs::File,

@@ -272,7 +272,7 @@ pub(super) fn audit() -> Operation {
         "listAudit",
         "Lists who did what to an activity",
     )
-    .description("The oldest first. Empty for an activity that does not exist.")
+    .description("The oldest first.")
     .answer_page::<AuditRecord>(
         "A page of records.",
         json!({ "items": [{

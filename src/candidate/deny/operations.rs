@@ -11,38 +11,48 @@ use crate::{
 
 /// One of the two kinds of lists.
 pub(super) struct Lists {
-    ids: [&'static str; 4],
-    summaries: [&'static str; 4],
+    list: Call,
+    import: Call,
+    put: Call,
+    delete: Call,
     problems: &'static [KnownProblem],
+    /// Besides, of those that put somebody on the list.
+    refusals: &'static [KnownProblem],
 }
+
+/// Its id and what it does.
+struct Call(&'static str, &'static str);
 
 /// The list of the platform.
 pub(super) const PLATFORM: Lists = Lists {
-    ids: ["listDenied", "importDenied", "denyUser", "allowUser"],
-    summaries: [
-        "Lists who may not take part anywhere",
-        "Puts many users on the deny list",
-        "Puts a user on the deny list",
-        "Takes a user off the deny list",
-    ],
+    list: Call("listDenied", "Lists who may not take part anywhere"),
+    import: Call("importDenied", "Puts many users on the deny list"),
+    put: Call("denyUser", "Puts a user on the deny list"),
+    delete: Call("allowUser", "Takes a user off the deny list"),
     problems: &[KnownProblem::UNAVAILABLE],
+    refusals: &[],
 };
 
 /// The list of one activity.
 pub(super) const ACTIVITY: Lists = Lists {
-    ids: [
+    list: Call(
         "listDeniedInActivity",
-        "importDeniedInActivity",
-        "denyUserInActivity",
-        "allowUserInActivity",
-    ],
-    summaries: [
         "Lists who may not take part in an activity",
+    ),
+    import: Call(
+        "importDeniedInActivity",
         "Puts many users on an activity's deny list",
+    ),
+    put: Call(
+        "denyUserInActivity",
         "Puts a user on an activity's deny list",
+    ),
+    delete: Call(
+        "allowUserInActivity",
         "Takes a user off an activity's deny list",
-    ],
+    ),
     problems: &[KnownProblem::UNAVAILABLE, ACTIVITY_NOT_FOUND],
+    refusals: &[CLOSED],
 };
 
 /// The list decides about joins, and there are none any more.
@@ -57,27 +67,23 @@ fn entry() -> Value {
 }
 
 impl Lists {
-    fn operation(&self, index: usize) -> Operation {
-        let id = self.ids.get(index).copied().unwrap_or_default();
-        let summary = self.summaries.get(index).copied().unwrap_or_default();
+    fn operation(&self, Call(id, summary): &Call) -> Operation {
         Operation::new(Tag::DenyLists, id, summary).problems(self.problems)
     }
 
-    fn change(&self, index: usize) -> Operation {
-        let is_of_activity = self.problems.contains(&ACTIVITY_NOT_FOUND);
-        let closed: &[KnownProblem] = if is_of_activity { &[CLOSED] } else { &[] };
-        self.operation(index)
+    fn change(&self, call: &Call) -> Operation {
+        self.operation(call)
             .description("It counts for joins that have no verdict yet; what was decided stays.")
-            .problems(closed)
     }
 
     pub(super) fn list(&self) -> Operation {
-        self.operation(0)
+        self.operation(&self.list)
             .answer_page::<DenyEntry>("A page of users, by id.", json!({ "items": [entry()] }))
     }
 
     pub(super) fn import(&self) -> Operation {
-        self.change(1)
+        self.change(&self.import)
+            .problems(self.refusals)
             .body(json!({ "userIds": ["1234567890", "1234567891"], "reason": "multiple accounts" }))
             .answer::<Imported>(
                 StatusCode::OK,
@@ -87,13 +93,14 @@ impl Lists {
     }
 
     pub(super) fn put(&self) -> Operation {
-        self.change(2)
+        self.change(&self.put)
+            .problems(self.refusals)
             .body(json!({ "reason": "multiple accounts" }))
             .answer::<DenyEntry>(StatusCode::OK, "The user as listed.", entry())
     }
 
     pub(super) fn delete(&self) -> Operation {
-        self.change(3)
+        self.change(&self.delete)
             .answer_empty(StatusCode::NO_CONTENT, "The user is not on the list.")
     }
 }

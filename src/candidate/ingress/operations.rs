@@ -21,7 +21,7 @@ use crate::http::{
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct PresenceEvents {
-    #[schema(max_items = 1000)]
+    #[schema(min_items = 1, max_items = 1000)]
     events: Vec<PresenceReport>,
 }
 
@@ -49,7 +49,7 @@ enum PresenceWord {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct TaskEvents {
-    #[schema(max_items = 1000)]
+    #[schema(min_items = 1, max_items = 1000)]
     events: Vec<TaskReport>,
 }
 

@@ -95,7 +95,7 @@ fn file_operation() -> Operation {
         .answer_text(
             StatusCode::OK,
             "*/*",
-            "The file, compressed with gzip where it is large.",
+            "The file; a large one is compressed with gzip, whatever `Accept-Encoding` says.",
             "…",
         )
         .problems(&[NO_FILE])

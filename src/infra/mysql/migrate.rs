@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use sea_orm::DatabaseConnection;
 use sqlx::{Connection, MySqlConnection, migrate::Migrator};
+use tokio_util::sync::CancellationToken;
 
 /// Migrations of newer versions are left alone: while an upgrade is under way, or after it was taken
 /// back, processes of an older version have to start too.
@@ -28,6 +29,9 @@ pub enum MigrateError {
     #[error("another process has been migrating for {LOCK_WAIT_SECS} s")]
     Locked,
 
+    #[error("stopped before anything was migrated")]
+    Stopped,
+
     #[error("a migration failed")]
     Failed(#[from] sqlx::migrate::MigrateError),
 }
@@ -38,15 +42,21 @@ pub enum MigrateError {
 /// sqlx takes no effective lock on `MariaDB` (it asks for an endless `GET_LOCK`, which is refused),
 /// so the lock is taken here, on the connection that migrates.
 pub async fn migrate(db: &DatabaseConnection) -> Result<(), MigrateError> {
-    run(&MIGRATIONS, db).await
+    run(&MIGRATIONS, lock(db).await?).await
 }
 
-/// The same for the admin database and `migrations/admin/`.
-pub async fn migrate_admin(admin: &DatabaseConnection) -> Result<(), MigrateError> {
-    run(&ADMIN_MIGRATIONS, admin).await
+/// The same for the admin database and `migrations/admin/`. `stop` ends the waiting for another replica
+/// alone: what is cut off in the middle of a migration only people can mend.
+pub async fn migrate_admin(
+    admin: &DatabaseConnection,
+    stop: &CancellationToken,
+) -> Result<(), MigrateError> {
+    let locked = stop.run_until_cancelled(lock(admin)).await;
+    run(&ADMIN_MIGRATIONS, locked.ok_or(MigrateError::Stopped)??).await
 }
 
-async fn run(migrations: &Migrator, db: &DatabaseConnection) -> Result<(), MigrateError> {
+/// A connection of its own, whose end gives the lock back.
+async fn lock(db: &DatabaseConnection) -> Result<MySqlConnection, MigrateError> {
     let pool = db.get_mysql_connection_pool();
     let mut connection = pool
         .acquire()
@@ -59,9 +69,14 @@ async fn run(migrations: &Migrator, db: &DatabaseConnection) -> Result<(), Migra
             .fetch_one(&mut connection)
             .await
             .map_err(MigrateError::Connection)?;
-    if lock != Some(1) {
-        return Err(MigrateError::Locked);
+    if lock == Some(1) {
+        Ok(connection)
+    } else {
+        Err(MigrateError::Locked)
     }
+}
+
+async fn run(migrations: &Migrator, mut connection: MySqlConnection) -> Result<(), MigrateError> {
     let outcome = migrations.run_direct(None, &mut connection, false).await;
     warn_of_newer(migrations, &mut connection).await;
     // Closing the connection gives the lock back, whatever the outcome.

@@ -14,7 +14,9 @@ pub use limit::{
 pub use meta::{STREAM_PARTITIONS, change_fact, find_fact, settle_fact};
 pub use migrate::{MigrateError, migrate, migrate_admin};
 pub use pool::{MySqlOptions, connect_lazy, connection_counts, is_galera, ping};
-pub use retry::{TransactionRetry, is_bad_data, is_key_contended, is_unavailable};
+pub use retry::{
+    TransactionRetry, is_bad_data, is_key_contended, is_table_missing, is_unavailable,
+};
 
 use sea_orm::{DbBackend, Statement, Value};
 

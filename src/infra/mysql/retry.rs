@@ -79,6 +79,12 @@ pub fn is_key_contended(error: &DbErr) -> bool {
     )
 }
 
+/// Whether a table is not there, or the whole database: 1046 is what a connection hears after its
+/// database was dropped, also when there is a new one.
+pub fn is_table_missing(error: &DbErr) -> bool {
+    matches!(server_error_number(error), Some(1046 | 1049 | 1146))
+}
+
 /// Whether the server cannot be reached or asks for patience, so that the same work may succeed
 /// later; `false` means that the statement itself was refused.
 pub fn is_unavailable(error: &DbErr) -> bool {

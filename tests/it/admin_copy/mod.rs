@@ -6,6 +6,7 @@ mod outages;
 
 use luckybag::infra::mysql;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use crate::harness::{Api, Bag, BagSpec, World, eventually};
 
@@ -173,6 +174,8 @@ async fn make_tables(copied: &Copied) {
         acquire_timeout: std::time::Duration::from_secs(10),
     })
     .expect("a URL");
-    mysql::migrate_admin(&admin).await.expect("the tables");
+    let never = CancellationToken::new();
+    let made = mysql::migrate_admin(&admin, &never).await;
+    made.expect("the tables");
     admin.close().await.expect("closed");
 }

@@ -1,6 +1,7 @@
 //! While the admin database is away, nothing else is.
 
 use luckybag::infra::outbox::EventKind;
+use sea_orm::{ConnectionTrait, TransactionTrait};
 
 use super::{Copied, drawn_bag};
 use crate::{
@@ -92,5 +93,88 @@ async fn a_stop_does_not_wait_for_the_admin_database() {
     world.execute(claims).await;
     copied.assert_exact().await;
     process.stop().await;
+    copied.end().await;
+}
+
+/// Somebody removes the tables, or the whole database, under a running process.
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_that_were_removed_are_made_again_and_filled() {
+    let copied = Copied::new().await;
+    let world = &copied.world;
+    let process = world.serve_with(&[copied.on()]).await;
+    let api = world.api(&process).await;
+    api.draft(&super::spec(8001)).await;
+    copied.assert_exact().await;
+
+    let admin = &copied.admin;
+    let tables = format!(
+        "DROP TABLE {admin}.activity_copy, {admin}.win_record_copy, {admin}._sqlx_migrations"
+    );
+    let database = format!("DROP DATABASE {admin}; CREATE DATABASE {admin} CHARACTER SET utf8mb4");
+    for removal in [tables, database] {
+        for statement in removal.split("; ") {
+            world.execute(statement).await;
+        }
+        world.operate("copy-all", &[copied.on()]).await.printed();
+        api.draft(&super::spec(8001)).await;
+        copied.assert_exact().await;
+    }
+
+    process.stop().await;
+    copied.end().await;
+}
+
+/// A lock of somebody else holds up the first migration when the stop is asked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_waits_for_tables_that_are_being_made() {
+    let copied = Copied::new().await;
+    let (world, admin) = (&copied.world, &copied.admin);
+    super::make_tables(&copied).await;
+    world
+        .execute(&format!("DROP TABLE {admin}.win_record_copy"))
+        .await;
+    world
+        .execute(&format!(
+            "DELETE FROM {admin}._sqlx_migrations WHERE version = 2"
+        ))
+        .await;
+    let holdup = world.db.begin().await.expect("MySQL answers");
+    let lock = format!("LOCK TABLES {admin}._sqlx_migrations READ");
+    holdup.execute_unprepared(&lock).await.expect("locked");
+    let process = world.serve_with(&[copied.on()]).await;
+    eventually("the migration to wait", async || {
+        let waiting = format!(
+            "SELECT COUNT(*) FROM information_schema.processlist \
+             WHERE db = '{admin}' AND state LIKE 'Waiting for table%'"
+        );
+        match world.number(&waiting).await {
+            1 => Ok(()),
+            other => Err(other),
+        }
+    })
+    .await;
+
+    process.signal("TERM");
+    eventually("the stop to begin", async || {
+        let lines = process.log_lines();
+        let has_begun = lines.iter().any(|line| line.contains("\"stopping\""));
+        has_begun.then_some(()).ok_or_else(|| process.log_tail())
+    })
+    .await;
+    holdup
+        .execute_unprepared("UNLOCK TABLES")
+        .await
+        .expect("unlocked");
+    drop(holdup);
+
+    let status = process.exit_status().await;
+    assert_eq!(status.code(), Some(0), "{}", process.log_tail());
+    assert_eq!(
+        copied.count("win_record_copy").await,
+        0,
+        "the table is there"
+    );
+    let cut_off = "_sqlx_migrations WHERE success = 0";
+    assert_eq!(copied.count(cut_off).await, 0);
     copied.end().await;
 }

@@ -7,7 +7,7 @@ use std::{path::Path, process::Command};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Api, Finished, TempFile, World, finish};
+use crate::harness::{Api, DOCUMENT, Finished, TempFile, World, finish};
 use inhabited::Inhabitants;
 
 const TEMPLATE: &str = include_str!("schemathesis.toml");
@@ -30,6 +30,34 @@ fn config(inhabitants: &Inhabitants, token: &str, effort: &Effort) -> String {
         .replace("{users}", &Inhabitants::list(&inhabitants.users))
         .replace("{wins}", &Inhabitants::list(&inhabitants.wins))
         .replace("{prizes}", &Inhabitants::list(&inhabitants.prizes))
+        .replace("{ruled}", &Inhabitants::list(&ruled()))
+}
+
+/// The operations that refuse for more than their schemas say, by id: those with one of these parameters,
+/// and some whose bodies have rules.
+fn ruled() -> Vec<String> {
+    const PARAMETERS: [&str; 2] = ["cursor", "Idempotency-Key"];
+    const BODIES: [&str; 5] = [
+        "joinActivity",
+        "reportPresence",
+        "reportTasks",
+        "denyUser",
+        "denyUserInActivity",
+    ];
+
+    let mut ids = Vec::new();
+    for (_, _, operation) in DOCUMENT.operations() {
+        let id = operation["operationId"].as_str().expect("an id");
+        let mut parameters = operation["parameters"].as_array().into_iter().flatten();
+        let has_rule = parameters.any(|parameter| {
+            let name = DOCUMENT.resolve(parameter)["name"].as_str();
+            name.is_some_and(|name| PARAMETERS.contains(&name))
+        });
+        if has_rule || BODIES.contains(&id) {
+            ids.push(id.to_owned());
+        }
+    }
+    ids
 }
 
 /// The served document, with ids of what there is as the examples: those are tried first, and in every
@@ -67,7 +95,10 @@ async fn examine(api: &Api, document: &Value, config: &str) -> Finished {
 
 async fn nothing_is_found_as(token: impl Fn(&Api) -> String, effort: Effort) {
     let world = World::new().await;
-    let process = world.serve().await;
+    // The streams of one user end a moment after the client has closed them.
+    let process = world
+        .serve_with(&[("LIVE__STREAMS_PER_USER", "1000")])
+        .await;
     let api = world.api(&process).await;
     let inhabitants = Inhabitants::settle(&world, &api).await;
 
