@@ -53,8 +53,9 @@ fn operation() -> Operation {
         "Exports who takes part, who was rejected and who came late, as CSV",
     )
     .description(
-        "Streamed: an answer that ends without its last chunk is not the whole file. Scores are in it \
-         once the proof is published. `docs/integration.md` tells of the format. Audited.",
+        "Streamed: an answer that ends without its last chunk is not the whole file. Scores, and who was \
+         trimmed by them, are in it once the proof is published. `docs/integration.md` tells of the \
+         format. Audited.",
     )
     .answer_text(
         StatusCode::OK,
@@ -87,7 +88,7 @@ async fn participants_csv(
     if request == ExportRequest::HeadOnly {
         return Ok(file.head_only());
     }
-    let place = exports.begin()?;
+    let place = exports.begin(caller.user_id())?;
     let done = actor(caller.user_id()).did("export.participants", id, None);
     candidates.record_export(&done).await?;
     let pages = ParticipantPages {
@@ -128,15 +129,17 @@ struct Shown {
     rules: Option<Rules>,
     /// Only once it is public: before the draw it tells who is going to win.
     seed: Option<Seed>,
+    /// With the seed: of those who come late only low scores are trimmed, so it tells of scores.
+    shows_trimmed: bool,
 }
 
 impl Shown {
     fn of(activity: &Activity) -> Self {
+        let is_proved = activity.proof_published_at.is_some();
         Self {
             rules: Rules::of(activity),
-            seed: activity
-                .seed
-                .filter(|_| activity.proof_published_at.is_some()),
+            seed: activity.seed.filter(|_| is_proved),
+            shows_trimmed: is_proved,
         }
     }
 
@@ -158,7 +161,7 @@ impl Shown {
             Cell::time(participation.accepted_at),
             Cell::plain_or_empty(eligibility),
             Cell::text(&tasks_done.join(" ")),
-            Cell::plain(participation.is_trimmed),
+            Cell::plain_or_empty(self.shows_trimmed.then_some(participation.is_trimmed)),
             Cell::plain_or_empty(score),
         ])
     }

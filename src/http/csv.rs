@@ -1,7 +1,8 @@
 //! Comma-separated values as spreadsheets take them: RFC 4180 in UTF-8, with no cell that could be
 //! taken for a formula, and none that would lose digits.
 //!
-//! One rule undoes it: a cell that begins with `'` is text, and that `'` is not part of it.
+//! One rule undoes it: a `'` at the beginning of a cell, or right behind a `;`, a tab or a line break in
+//! it, marks text and is not part of it.
 
 use std::fmt::Display;
 
@@ -13,6 +14,8 @@ use crate::kernel::{Timestamp, format_timestamp};
 /// Tells spreadsheets that the file is UTF-8, without which they show Chinese as something else.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
+const MARK: char = '\'';
+
 /// One cell, safe to be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell(String);
@@ -23,11 +26,17 @@ impl Cell {
 
     /// What somebody wrote; marked as text where it could be read as a formula, a number or a date.
     pub fn text(text: &str) -> Self {
+        let mut cell = String::with_capacity(text.len() + 1);
         if needs_mark(text) {
-            Self(format!("'{text}"))
-        } else {
-            Self(text.to_owned())
+            cell.push(MARK);
         }
+        for (index, piece) in text.split_inclusive(ends_cell_elsewhere).enumerate() {
+            if index > 0 && needs_mark_within(piece) {
+                cell.push(MARK);
+            }
+            cell.push_str(piece);
+        }
+        Self(cell)
     }
 
     /// A 64-bit id, always marked as text: spreadsheets keep 15 digits of a number.
@@ -53,10 +62,24 @@ impl Cell {
 
 /// Whether a spreadsheet would take it for something else than text, or the mark of text for ours.
 fn needs_mark(text: &str) -> bool {
-    let starts_oddly = text.starts_with(|first: char| first.is_control() || first == '\'');
+    let starts_oddly = text.starts_with(|first: char| first.is_control() || first == MARK);
     // Some programs look behind blanks, and behind characters that nobody sees.
     let shown = text.trim_start_matches(|c: char| c.is_whitespace() || is_invisible(c));
     starts_oddly || shown.starts_with(is_start_of_formula) || is_like_number(shown)
+}
+
+/// What ends a cell, quotes or not, for a program that is set to another separator than the comma: to
+/// it our quotes are closed in the first cell of a line, and everything behind them is as it stands.
+const fn ends_cell_elsewhere(c: char) -> bool {
+    matches!(c, ';' | '\t' | '\r' | '\n')
+}
+
+/// Whether such a program would take what stands behind such an end for a formula, or the mark of
+/// text for ours. It takes quotes there for its own.
+fn needs_mark_within(piece: &str) -> bool {
+    let shown =
+        piece.trim_start_matches(|c: char| c == '"' || c.is_whitespace() || is_invisible(c));
+    piece.starts_with(MARK) || shown.starts_with(is_start_of_formula)
 }
 
 const fn is_start_of_formula(c: char) -> bool {
@@ -106,7 +129,7 @@ impl CsvPages {
     }
 }
 
-/// Every cell stands in quotes, so that nothing in it ends it for a program that splits elsewhere.
+/// Every cell stands in quotes, so that a program that splits at commas takes each as it is.
 fn lines<R, C>(rows: impl Iterator<Item = R>) -> Result<Vec<u8>, csv::Error>
 where
     R: IntoIterator<Item = C>,
@@ -128,10 +151,57 @@ where
 mod tests {
     use super::*;
 
+    /// What the rule that is told to everybody makes of a cell.
+    fn undone(cell: &str) -> String {
+        let pieces = cell.split_inclusive([';', '\t', '\r', '\n']);
+        let pieces = pieces.map(|piece| piece.strip_prefix('\'').unwrap_or(piece));
+        pieces.collect()
+    }
+
     fn marked(text: &str) -> bool {
         let cell = Cell::text(text).0;
-        assert_eq!(cell.strip_prefix('\'').unwrap_or(&cell), text, "{cell:?}");
+        assert_eq!(undone(&cell), text, "{cell:?}");
         cell.starts_with('\'')
+    }
+
+    #[test]
+    fn no_cell_is_a_formula_for_a_program_that_splits_elsewhere() {
+        const TEXTS: [&str; 12] = [
+            "Mug;=1+1;x",
+            "Mug\t=1+1\tx",
+            "Mug\n=1+1",
+            "Mug\r\n@x",
+            "Mug; \u{200b}-1",
+            "Mug;\"=1\"",
+            "Mug;;+1",
+            "Mug;'x",
+            "Mug;''=1",
+            "'a;'b",
+            "say \"hi\";\"\"\"-1;",
+            "a;b c\td\ne",
+        ];
+        let mut csv = CsvPages::new(&["a", "b", "c"]);
+        let rows = TEXTS.map(|text| vec![Cell::plain(1), Cell::text(text), Cell::text(text)]);
+        let page = csv.page(rows).unwrap().unwrap();
+
+        for delimiter in [b',', b';', b'\t'] {
+            let mut reader = csv::ReaderBuilder::new()
+                .delimiter(delimiter)
+                .flexible(true)
+                .from_reader(&*page);
+            for field in reader.records().flat_map(|row| {
+                let row = row.unwrap();
+                row.iter().map(str::to_owned).collect::<Vec<_>>()
+            }) {
+                let shown = field.trim_start_matches(|c: char| c == '"' || c.is_whitespace());
+                let shown = shown.trim_start_matches('\u{200b}');
+                assert!(!shown.starts_with(['=', '+', '-', '@']), "{field:?}");
+            }
+        }
+        for text in TEXTS {
+            marked(text);
+        }
+        assert_eq!(Cell::text("a;b\tc").0, "a;b\tc", "nothing to be marked");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Answers that are too large to be held: read page by page, as fast as the caller takes them.
 
 use std::{
+    collections::HashSet,
     error::Error,
     fmt::Display,
     future::{Ready, ready},
@@ -16,12 +17,17 @@ use actix_web::{
     web::Bytes,
 };
 use futures_util::stream;
+use parking_lot::Mutex;
 use sea_orm::DbErr;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tracing::Instrument;
 
 use super::problem::Problem;
-use crate::{infra::mysql::is_unavailable, kernel::Supervisor, telemetry::metrics};
+use crate::{
+    infra::mysql::is_unavailable,
+    kernel::{Supervisor, UserId},
+    telemetry::metrics,
+};
 
 /// Why an export could not be made, or broke off.
 #[derive(Debug, thiserror::Error)]
@@ -63,10 +69,11 @@ pub trait Pages: Send + 'static {
     fn next(&mut self) -> impl Future<Output = Result<Option<Bytes>, ExportError>> + Send;
 }
 
-/// The exports of a process: few at a time, and all ended when it stops. Cheap to clone.
+/// The exports of a process: few at a time, one of a user, and all ended when it stops. Cheap to clone.
 #[derive(Clone)]
 pub struct Exports {
     places: Arc<Semaphore>,
+    users: Arc<Mutex<HashSet<UserId>>>,
     streams: Supervisor,
 }
 
@@ -75,24 +82,33 @@ impl Exports {
     const BUSY_FOR: Duration = Duration::from_secs(10);
     /// How long a caller may take for one page; a place is not for somebody who is gone.
     const PATIENCE: Duration = Duration::from_mins(1);
+    /// How long a whole file may take: a caller who takes a little now and then ends too.
+    const LONGEST: Duration = Duration::from_hours(1);
 
     /// They run under `streams`, and break off once it is asked to stop.
     pub fn new(streams: Supervisor) -> Self {
         Self {
             places: Arc::new(Semaphore::new(Self::AT_ONCE)),
+            users: Arc::default(),
             streams,
         }
     }
 
-    /// A place for one export; `503 exports_busy` when all are taken.
-    pub fn begin(&self) -> Result<ExportPlace, Problem> {
-        let busy = || {
-            let detail = "as many exports are running as this process makes at a time";
-            Problem::unavailable("exports_busy", detail, Self::BUSY_FOR)
-        };
-        let permit = Arc::clone(&self.places).try_acquire_owned();
+    /// A place for one export of this user; `503 exports_busy` when all are taken, or the user has one.
+    pub fn begin(&self, user_id: UserId) -> Result<ExportPlace, Problem> {
+        let busy = |detail: &str| Problem::unavailable("exports_busy", detail, Self::BUSY_FOR);
+        let permit = Arc::clone(&self.places)
+            .try_acquire_owned()
+            .map_err(|_| busy("as many exports are running as this process makes at a time"))?;
+        if !self.users.lock().insert(user_id) {
+            return Err(busy("an export of this user is running"));
+        }
         Ok(ExportPlace {
-            permit: permit.map_err(|_| busy())?,
+            taken: Taken {
+                _permit: permit,
+                users: Arc::clone(&self.users),
+                user_id,
+            },
             streams: self.streams.clone(),
         })
     }
@@ -100,8 +116,21 @@ impl Exports {
 
 /// The right to run one export.
 pub struct ExportPlace {
-    permit: OwnedSemaphorePermit,
+    taken: Taken,
     streams: Supervisor,
+}
+
+/// What is given back when it is dropped.
+struct Taken {
+    _permit: OwnedSemaphorePermit,
+    users: Arc<Mutex<HashSet<UserId>>>,
+    user_id: UserId,
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.users.lock().remove(&self.user_id);
+    }
 }
 
 impl ExportPlace {
@@ -117,14 +146,15 @@ impl ExportPlace {
     ) -> Result<HttpResponse, ExportError> {
         let first = pages.next().await?;
         let (sender, receiver) = mpsc::channel(1);
-        let Self { permit, streams } = self;
+        let Self { taken, streams } = self;
         let pump = Pump {
             sender,
             patience: Exports::PATIENCE,
+            longest: Exports::LONGEST,
         };
         let stop = streams.stop_token();
         let work = async move {
-            let _permit = permit;
+            let _taken = taken;
             let ended = match stop.run_until_cancelled(pump.run(first, &mut pages)).await {
                 Some(ended) => ended,
                 None => Ended::Stopping,
@@ -152,6 +182,8 @@ enum Ended {
     Left,
     /// The caller took nothing for too long.
     Idle,
+    /// The whole took too long.
+    Overdue,
     Stopping,
     Failed(ExportError),
 }
@@ -162,6 +194,7 @@ impl Ended {
             Self::Complete => "complete",
             Self::Left => "left",
             Self::Idle => "idle",
+            Self::Overdue => "overdue",
             Self::Stopping => "stopping",
             Self::Failed(_) => "failed",
         }
@@ -171,11 +204,18 @@ impl Ended {
 struct Pump {
     sender: mpsc::Sender<Part>,
     patience: Duration,
+    longest: Duration,
 }
 
 impl Pump {
-    /// Reads a page only once the one before it was taken.
     async fn run<P: Pages>(self, first: Option<Bytes>, pages: &mut P) -> Ended {
+        let all = self.send_all(first, pages);
+        let ended = tokio::time::timeout(self.longest, all).await;
+        ended.unwrap_or(Ended::Overdue)
+    }
+
+    /// Reads a page only once the one before it was taken.
+    async fn send_all<P: Pages>(&self, first: Option<Bytes>, pages: &mut P) -> Ended {
         let mut page = first;
         loop {
             let is_last = page.is_none();
@@ -332,7 +372,13 @@ mod tests {
 
     fn pump(patience: Duration) -> (Pump, mpsc::Receiver<Part>) {
         let (sender, receiver) = mpsc::channel(1);
-        (Pump { sender, patience }, receiver)
+        let longest = LONG;
+        let pump = Pump {
+            sender,
+            patience,
+            longest,
+        };
+        (pump, receiver)
     }
 
     const LONG: Duration = Duration::from_mins(1);
@@ -381,19 +427,52 @@ mod tests {
         assert_eq!(pump.run(first, &mut pages).await.as_str(), "left");
     }
 
-    #[test]
-    fn only_so_many_run_at_a_time() {
-        let exports = Exports::new(Supervisor::default());
-        let held: Vec<_> = (0..Exports::AT_ONCE)
-            .map(|_| exports.begin().unwrap())
-            .collect();
+    /// Has always more.
+    struct Endless;
 
-        let refused = exports.begin().err().unwrap();
-        assert_eq!(
-            (refused.status().as_u16(), refused.code()),
-            (503, "exports_busy")
-        );
-        drop(held);
-        assert!(exports.begin().is_ok());
+    impl Pages for Endless {
+        async fn next(&mut self) -> Result<Option<Bytes>, ExportError> {
+            tokio::task::yield_now().await;
+            Ok(Some(Bytes::from_static(b"row")))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_taken_for_too_long_breaks_off() {
+        let (mut pump, receiver) = pump(LONG);
+        pump.longest = Duration::from_millis(50);
+
+        let taken = body(receiver).filter_map(async |part| part.err());
+        let taken = taken.collect::<Vec<_>>();
+        let mut pages = Endless;
+        let sent = pump.run(Some(Bytes::new()), &mut pages);
+        let both = async { tokio::join!(sent, taken) };
+        let (ended, faults) = tokio::time::timeout(Duration::from_secs(30), both)
+            .await
+            .expect("an end");
+
+        assert_eq!(ended.as_str(), "overdue");
+        assert_eq!(faults.len(), 1);
+    }
+
+    fn refusal(exports: &Exports, user: u64) -> Option<(u16, &'static str)> {
+        let refused = exports.begin(UserId(user)).err();
+        refused.map(|refused| (refused.status().as_u16(), refused.code()))
+    }
+
+    #[test]
+    fn only_so_many_run_at_a_time_and_one_of_a_user() {
+        const BUSY: Option<(u16, &str)> = Some((503, "exports_busy"));
+        let exports = Exports::new(Supervisor::default());
+
+        let ann = exports.begin(UserId(1)).unwrap();
+        assert_eq!(refusal(&exports, 1), BUSY, "one of a user");
+        let ben = exports.begin(UserId(2)).unwrap();
+        assert_eq!(refusal(&exports, 3), BUSY, "so many at a time");
+
+        drop((ann, ben));
+        let again = exports.begin(UserId(1)).unwrap();
+        assert_eq!(refusal(&exports, 3), None);
+        drop(again);
     }
 }

@@ -54,6 +54,23 @@ fn a_variable_keeps_its_text_where_the_key_is_text() {
 }
 
 #[test]
+fn a_client_that_takes_nothing_is_given_up_while_a_stop_still_waits_for_it() {
+    for (send, grace, holds) in [("9", "20", true), ("10", "20", false), ("8", "16", false)] {
+        let loaded = load(&[
+            ("LUCKYBAG__SERVER__SEND_TIMEOUT_SECS", send),
+            ("LUCKYBAG__SERVER__SHUTDOWN_GRACE_SECS", grace),
+        ]);
+        match loaded {
+            Ok(_) => assert!(holds, "{send} of {grace}"),
+            Err(fault) => {
+                assert!(!holds, "{fault}");
+                assert!(fault.contains("server.send_timeout_secs"), "{fault}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_list_in_a_variable_is_separated_by_commas() {
     let settings = load(&[("LUCKYBAG__ACTIVITY__REVIEW_EXEMPT_HOSTS", "7, 8")]).unwrap();
 

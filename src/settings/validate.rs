@@ -30,6 +30,7 @@ pub(super) fn faults(settings: &Settings) -> Vec<String> {
     let checks = [
         namespace(&settings.namespace),
         server(&settings.server),
+        send_timeout(&settings.server),
         trusted_proxies(&settings.server),
         filter(&settings.log.filter),
         otlp_endpoint(&settings.telemetry),
@@ -107,6 +108,15 @@ fn server(server: &ServerSettings) -> Check {
     check(
         || server.bind.port() == 0 || server.ops_bind != Some(server.bind),
         "`server.ops_bind` is empty or differs from `server.bind`",
+    )
+}
+
+/// A stop waits half of its time for requests in hand, and those end with the clients that take nothing.
+fn send_timeout(server: &ServerSettings) -> Check {
+    let (send, grace) = (server.send_timeout_secs, server.shutdown_grace_secs);
+    check(
+        || send.get().saturating_mul(2) < grace.get(),
+        "`server.send_timeout_secs` is less than half of `server.shutdown_grace_secs`",
     )
 }
 

@@ -58,7 +58,7 @@ pub(super) async fn winners_csv(
     if request == ExportRequest::HeadOnly {
         return Ok(file.head_only());
     }
-    let place = exports.begin()?;
+    let place = exports.begin(caller.user_id())?;
     let done = actor(caller.user_id()).did("export.winners", id, None);
     winners.record_export(id, &done).await?;
     let pages = WinnerPages {

@@ -28,9 +28,6 @@ pub(in super::super) async fn events(
     request: HttpRequest,
 ) -> Result<HttpResponse, Problem> {
     let moments = live.follow(id).await?;
-    if request.method() == Method::HEAD {
-        return Ok(head(StatusCode::OK).finish());
-    }
     let last_event_id = request.headers().get("last-event-id");
     let told = Told::read(id, last_event_id.and_then(|value| value.to_str().ok()));
     let now = live.shared.activities.now_estimate();
@@ -38,6 +35,9 @@ pub(in super::super) async fn events(
     if first.is_over && first.tell(&mut told.clone(), 0).is_empty() {
         // To a client that speaks the protocol this says: do not come again.
         return Ok(head(StatusCode::NO_CONTENT).finish());
+    }
+    if request.method() == Method::HEAD {
+        return Ok(head(StatusCode::OK).finish());
     }
     let settings = &live.shared.settings;
     let listener = Listener {

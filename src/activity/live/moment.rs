@@ -103,7 +103,11 @@ impl Moment {
         Self {
             status: json(&StatusData {
                 status: detail.status,
-                status_reason: detail.status_reason.as_deref(),
+                // Of what was never opened only who may see it is told why it is over.
+                status_reason: detail
+                    .status_reason
+                    .as_deref()
+                    .filter(|_| detail.is_public()),
                 start_at: detail.start_at,
                 draw_at: detail.draw_at,
                 drawn_at: detail.drawn_at,
@@ -263,6 +267,21 @@ pub(super) mod tests {
         assert!(moment.after(&look(None, None, 1), LINGER).is_none());
         assert!(moment.after(&look(None, Some(3), 1), LINGER).is_none());
         assert!(moment.after(&look(None, Some(2), 1), LINGER).is_some());
+    }
+
+    #[test]
+    fn why_it_was_cancelled_is_told_only_of_what_viewers_still_see() {
+        for was_opened in [true, false] {
+            let mut detail = ActivityDetail::clone(&detail(Status::Cancelled, 6, 0));
+            detail.status_reason = Some("the host is ill".to_owned());
+            detail.commitment = was_opened.then(|| "00".repeat(32));
+            let moment = Moment::first(Arc::new(detail), None, LINGER);
+
+            let text = moment.tell(&mut Told::nothing(ActivityId(77)), 9);
+
+            assert!(text.contains("\"status\":\"cancelled\""), "{text}");
+            assert_eq!(text.contains("the host is ill"), was_opened, "{text}");
+        }
     }
 
     #[test]

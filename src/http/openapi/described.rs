@@ -36,7 +36,7 @@ impl Described for ExportRequest {
 
 const EXPORTS_BUSY: KnownProblem = KnownProblem::unavailable(
     "exports_busy",
-    "As many exports are running as this process makes at a time",
+    "As many exports are running as this process makes at a time, or one of this user is",
 );
 const HTTP_1_1_NEEDED: KnownProblem = KnownProblem::new(
     StatusCode::HTTP_VERSION_NOT_SUPPORTED,

@@ -11,7 +11,7 @@ use super::Export;
 use crate::harness::{Api, Bag, BagSpec, World};
 use luckybag::infra::mysql::sql;
 
-const HOSTILE: [&str; 14] = [
+const HOSTILE: [&str; 19] = [
     "=cmd|' /C calc'!A0",
     "+1",
     "-1",
@@ -26,6 +26,11 @@ const HOSTILE: [&str; 14] = [
     "中文礼物",
     "🎁 emoji",
     "0012",
+    "Mug;=1+1;x",
+    "Mug\t=1+1",
+    "Mug\r\n-1",
+    "Mug; \"@x\"",
+    "Mug;'x",
 ];
 
 /// One prize with each of these names, and one more entrant than prizes.
@@ -108,10 +113,28 @@ async fn stored_wins(world: &World, bag: &Bag) -> Vec<Vec<String>> {
     wins.into_iter().map(row).collect()
 }
 
+/// The cells as a program sees them that takes something else for the separator.
+fn split_at(bytes: &[u8], delimiter: u8) -> Vec<String> {
+    let mut reader = csv::ReaderBuilder::new()
+        .delimiter(delimiter)
+        .flexible(true)
+        .from_reader(bytes);
+    let rows = reader.records().map(|row| row.expect("a row"));
+    rows.flat_map(|row| row.iter().map(str::to_owned).collect::<Vec<_>>())
+        .collect()
+}
+
 /// No cell is a formula, an id is never a number, and lines end as the standard says.
 fn assert_safe(export: &Export) {
     assert!(export.bytes.starts_with(b"\xef\xbb\xbf\""));
     assert!(export.bytes.ends_with(b"\"\r\n"));
+    // By another separator our quotes end in the first cell of a line.
+    for delimiter in [b';', b'\t'] {
+        for cell in split_at(&export.bytes, delimiter) {
+            let shown = cell.trim_start_matches(|c: char| c == '"' || c.is_whitespace());
+            assert!(!shown.starts_with(['=', '+', '-', '@']), "{cell:?}");
+        }
+    }
     for cell in export.cells.iter().skip(1).flatten() {
         let shown = cell.trim_start();
         let is_formula = shown.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']);
@@ -184,8 +207,8 @@ struct StoredParticipation {
     accepted_at: Timestamp,
 }
 
-/// What the file has to hold but for `eligibility`, `tasksDone` and `score`.
-async fn stored_participations(world: &World, bag: &Bag) -> Vec<[String; 5]> {
+/// What the file has to hold in its first columns and, in the end, as `trimmed`.
+async fn stored_participations(world: &World, bag: &Bag) -> Vec<([String; 4], String)> {
     let rows = StoredParticipation::find_by_statement(sql(
         "SELECT * FROM participation WHERE activity_id = ? ORDER BY user_id",
         [bag.id.into()],
@@ -194,23 +217,24 @@ async fn stored_participations(world: &World, bag: &Bag) -> Vec<[String; 5]> {
     .await
     .expect("the participations are read");
     let row = |row: StoredParticipation| {
-        [
+        let first = [
             row.user_id.to_string(),
             row.status,
             text(row.reason),
             format_timestamp(row.accepted_at),
-            row.is_trimmed.to_string(),
-        ]
+        ];
+        (first, row.is_trimmed.to_string())
     };
     rows.into_iter().map(row).collect()
 }
 
-fn without_rules(export: &Export) -> Vec<[String; 5]> {
-    let pick = |row: Vec<String>| [0, 1, 2, 3, 6].map(|column: usize| row[column].clone());
+fn first_columns(export: &Export) -> Vec<[String; 4]> {
+    let pick = |row: Vec<String>| [0, 1, 2, 3].map(|column: usize| row[column].clone());
     export.rows().into_iter().map(pick).collect()
 }
 
-/// Users 1001 to 1004 have joined, one of them is done; 1005 was denied; 1006 came too late.
+/// Users 1001 to 1004 have joined, one of them is done; 1005 was denied; 1006 came too late, and is
+/// trimmed.
 async fn bag_with_tasks(world: &World, api: &Api) -> Bag {
     let spec = BagSpec {
         winners: 1,
@@ -231,8 +255,9 @@ async fn bag_with_tasks(world: &World, api: &Api) -> Bag {
             .execute(&format!(
                 "INSERT INTO participation (activity_id, user_id, status, reason, is_trimmed, \
                  accepted_at, request_id, revision, created_at) \
-                 VALUES ({}, {user}, 'late', 'closed', FALSE, NOW(3), 'r', 1, NOW(3))",
-                bag.id
+                 VALUES ({}, {user}, 'late', 'closed', {}, NOW(3), 'r', 1, NOW(3))",
+                bag.id,
+                user == 1006,
             ))
             .await;
     }
@@ -249,17 +274,18 @@ async fn bag_with_tasks(world: &World, api: &Api) -> Bag {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_file_of_participants_hides_scores_until_the_proof_is_published() {
+async fn the_file_of_participants_hides_what_tells_of_scores_until_the_proof_is_published() {
     let world = World::new().await;
     let process = world.serve().await;
     let api = world.api(&process).await;
     let bag = bag_with_tasks(&world, &api).await;
 
     let export = api.export(&bag, "participants").await;
-    assert_eq!(
-        without_rules(&export),
-        stored_participations(&world, &bag).await
-    );
+    let (first, trimmed): (Vec<_>, Vec<_>) = stored_participations(&world, &bag)
+        .await
+        .into_iter()
+        .unzip();
+    assert_eq!(first_columns(&export), first);
     assert_safe(&export);
     let unfinished = "tasksUnfinished";
     let eligibility = [unfinished, "eligible", unfinished, unfinished, "", "", ""];
@@ -268,7 +294,13 @@ async fn the_file_of_participants_hides_scores_until_the_proof_is_published() {
         export.column("tasksDone"),
         ["", "-x follow", "", "", "", "", ""]
     );
-    assert_eq!(export.column("score"), [""; 7], "who will win is told");
+    for column in ["score", "trimmed"] {
+        assert_eq!(
+            export.column(column),
+            [""; 7],
+            "{column} tells who will win"
+        );
+    }
 
     world.draw_soon(&[bag]).await;
     world.all_drawn(&[bag]).await;
@@ -279,6 +311,8 @@ async fn the_file_of_participants_hides_scores_until_the_proof_is_published() {
     let mut scores: Vec<String> = (1001..=1004).map(score).collect();
     scores.extend(["", "", ""].map(str::to_owned));
     assert_eq!(export.column("score"), scores);
+    assert!(trimmed.iter().any(|trimmed| trimmed == "true"));
+    assert_eq!(export.column("trimmed"), trimmed);
     assert_eq!(export.column("eligibility"), eligibility);
 
     process.stop().await;

@@ -12,7 +12,7 @@ use std::{
 use luckybag::kernel::ActivityId;
 use reqwest::{Method, Response, header::HeaderMap};
 
-use crate::harness::{Api, Bag, World, eventually};
+use crate::harness::{Api, Bag, World, check_head, eventually};
 
 /// Reads CSV as another program does, and prints it as JSON.
 const READ: &str = "import csv, io, json, sys\n\
@@ -30,7 +30,11 @@ struct Export {
 impl Export {
     /// The rows without their marks: what a program that knows the one rule gets.
     fn rows(&self) -> Vec<Vec<String>> {
-        let undo = |cell: &String| cell.strip_prefix('\'').unwrap_or(cell).to_owned();
+        let undo = |cell: &String| {
+            let pieces = cell.split_inclusive([';', '\t', '\r', '\n']);
+            let pieces = pieces.map(|piece| piece.strip_prefix('\'').unwrap_or(piece));
+            pieces.collect()
+        };
         let rows = self.cells.iter().skip(1);
         rows.map(|row| row.iter().map(undo).collect()).collect()
     }
@@ -70,7 +74,11 @@ impl Api {
     async fn ask_for(&self, method: Method, token: &str, path: &str) -> Response {
         let client = reqwest::Client::new();
         let request = client.request(method, format!("{}{path}", self.url));
-        request.bearer_auth(token).send().await.expect("an answer")
+        let request = request.bearer_auth(token).build().expect("a request");
+        let asked = request.try_clone().expect("no body");
+        let answer = client.execute(request).await.expect("an answer");
+        check_head(&asked, &answer);
+        answer
     }
 
     /// A whole file.

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use luckybag::{http::Role, kernel::UserId};
 use reqwest::{Method, Response};
 
 use crate::harness::{
@@ -20,8 +21,12 @@ async fn crowded(world: &World, api: &Api) -> Bag {
 impl Api {
     /// A file of which a little was taken.
     async fn begun(&self, bag: &Bag) -> Response {
+        self.begun_by(&self.operator(), bag).await
+    }
+
+    async fn begun_by(&self, token: &str, bag: &Bag) -> Response {
         let path = bag.path("/participants.csv");
-        let mut answer = self.ask_for(Method::GET, &self.operator(), &path).await;
+        let mut answer = self.ask_for(Method::GET, token, &path).await;
         assert_eq!(answer.status(), 200);
         let first = answer.chunk().await.expect("a chunk");
         assert!(!first.expect("bytes").is_empty());
@@ -144,15 +149,20 @@ async fn a_file_breaks_off_when_its_rows_are_removed_meanwhile() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn few_files_are_made_at_a_time_and_one_that_is_left_makes_room() {
+async fn few_files_are_made_at_a_time_one_for_a_user_and_one_that_is_left_makes_room() {
     let world = World::new().await;
     let process = world.serve().await;
     let api = world.api(&process).await;
     let bag = crowded(&world, &api).await;
     let path = bag.path("/participants.csv");
 
-    let (one, two) = (api.begun(&bag).await, api.begun(&bag).await);
-    let busy = api.get(&api.operator(), &path).await;
+    let one = api.begun(&bag).await;
+    let own = api.get(&api.operator(), &path).await;
+    own.expect_problem(503, "exports_busy");
+    let host = api.host_of(bag.room);
+    let two = api.begun_by(&host, &bag).await;
+    let third = api.token(UserId(4), Role::Operator, &[]);
+    let busy = api.get(&third, &path).await;
     assert_eq!(busy.header("retry-after"), "10");
     busy.expect_problem(503, "exports_busy");
     // No turn at MySQL is held for callers who take nothing.

@@ -27,7 +27,7 @@ pub(crate) use amqp::{Amqp, Events};
 pub(crate) use api::{Answer, Api, HOST};
 pub(crate) use bag::{Bag, BagSpec};
 pub(crate) use command::{Finished, finish, luckybag};
-pub(crate) use document::{Bodies, DOCUMENT};
+pub(crate) use document::{Bodies, DOCUMENT, check_head};
 pub(crate) use events::{completion, presence};
 pub(crate) use eventually::eventually;
 pub(crate) use health::{metric, metrics_page, named_down, readyz};

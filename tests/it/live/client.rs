@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::{Response, StatusCode};
 use serde_json::Value;
 
-use crate::harness::Api;
+use crate::harness::{Api, check_head};
 
 /// Long enough for a busy machine; whoever hears nothing for so long hears nothing.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -33,13 +33,16 @@ pub(super) struct Stream {
 /// Asks for a stream, whatever the answer is.
 pub(super) async fn ask(api: &Api, token: &str, path: &str, last_id: Option<&str>) -> Response {
     // Without the time-out that the harness sets for whole answers.
-    let mut request = reqwest::Client::new()
-        .get(format!("{}{path}", api.url))
-        .bearer_auth(token);
+    let client = reqwest::Client::new();
+    let mut request = client.get(format!("{}{path}", api.url)).bearer_auth(token);
     if let Some(id) = last_id {
         request = request.header("last-event-id", id);
     }
-    request.send().await.expect("an answer")
+    let request = request.build().expect("a request");
+    let asked = request.try_clone().expect("no body");
+    let answer = client.execute(request).await.expect("an answer");
+    check_head(&asked, &answer);
+    answer
 }
 
 impl Stream {

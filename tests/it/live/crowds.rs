@@ -28,7 +28,8 @@ async fn participants_are_counted_at_most_twice_a_second() {
         join_slowly(&api, &bag, JOINS)
     );
 
-    let half_seconds = started.elapsed().as_millis() / 500 + 1;
+    // One for what began before the start, and one since the service has a clock of its own.
+    let half_seconds = started.elapsed().as_millis() / 500 + 2;
     let told = u128::try_from(counts.len()).expect("a count");
     assert!(
         told <= half_seconds,

@@ -86,7 +86,7 @@ async fn a_stop_waits_for_no_stream_and_clients_go_on_at_another_process() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_does_not_read_for_a_while_hears_the_newest_and_holds_nobody_up() {
+async fn who_does_not_read_holds_nobody_up_and_finds_the_newest_when_it_does() {
     let world = World::new().await;
     let process = world.serve().await;
     let api = world.api(&process).await;

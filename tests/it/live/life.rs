@@ -128,6 +128,12 @@ async fn a_cancelled_bag_ends_the_stream_and_a_client_that_knows_need_not_come_a
     let path = bag.path("/events");
     let again = ask(&api, &api.viewer(7), &path, Some(&stream.last_id)).await;
     assert_eq!(again.status(), 204);
+    let head = reqwest::Client::new()
+        .head(format!("{}{path}", api.url))
+        .bearer_auth(api.viewer(7))
+        .header("last-event-id", &stream.last_id);
+    let head = head.send().await.expect("an answer");
+    assert_eq!(head.status(), 204, "as GET says");
     let late = api.listen(&bag, 8).await.rest().await;
     assert_eq!(names(&late)[0], "status");
     assert_eq!(names(&late).last(), Some(&"end"));

@@ -41,3 +41,28 @@ async fn a_stream_outlives_an_outage_of_redis_and_of_mysql() {
     process.stop().await;
     world.end().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_draw_is_told_while_redis_answers_nothing() {
+    let world = World::new().await;
+    let proxies = Proxies::of(&world).await;
+    let mut changes = proxies.changes();
+    // Draws nothing itself.
+    changes.push(("SWEEPER__ENABLED", "false"));
+    changes.push(("DRAW__MESSAGES_ENABLED", "false"));
+    let (process, drawing) = (world.serve_with(&changes).await, world.serve().await);
+    let api = world.api(&process).await;
+    let bag = api.open_bag(&BagSpec::waiting()).await;
+    api.join_all(&bag, 101..=103).await;
+    let mut stream = api.listen(&bag, 7).await;
+    stream.next_named("participants").await;
+
+    proxies.redis.stall();
+    world.draw_soon(&[bag]).await;
+
+    assert_eq!(stream.next_named("drawn").await.data["round"], 1);
+    proxies.redis.resume();
+    process.stop().await;
+    drawing.stop().await;
+    world.end().await;
+}

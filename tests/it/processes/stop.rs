@@ -101,6 +101,7 @@ async fn a_stop_while_every_server_is_away_ends_within_the_grace_time() {
     for proxies in [&gone, &silent] {
         let mut changes = proxies.changes();
         changes.push(("SERVER__SHUTDOWN_GRACE_SECS", &grace_secs));
+        changes.push(("SERVER__SEND_TIMEOUT_SECS", "3"));
         processes.push(world.serve_with(&changes).await);
     }
     let api = world.api(&processes[0]).await;
