@@ -35,9 +35,9 @@ pub(super) fn spawn(
     workers.spawn(
         "queue gauges",
         repeat(QUEUES_EVERY, stop, async move || {
-            // An outage shows elsewhere.
-            for (name, count) in broker.queue_depths().await.unwrap_or_default() {
-                state::queue_messages(name, count.into());
+            // Why a queue could not be looked at, an outage above all, shows elsewhere.
+            for (name, count) in broker.queue_depths().await {
+                state::queue_messages(name, count.ok().map(u64::from));
             }
         }),
     );

@@ -96,13 +96,17 @@ fn spawn_ingress(feed: Feed, connections: &Connections, services: &Services, wor
     });
 }
 
-/// Starts the relay, which outlives the workers: it works off what they leave in the outbox.
+/// Starts the relays, which outlive the workers: they work off what these leave in the outbox.
 pub(super) fn spawn_relay(services: &Services, relaying: &Supervisor) {
     let relay = Arc::clone(&services.relay);
     let stop = relaying.stop_token();
-    relaying.spawn("outbox relay", {
+    relaying.spawn("outbox publishes", {
+        let (relay, stop) = (Arc::clone(&relay), stop.clone());
+        async move { relay.run_publishes(stop).await }
+    });
+    relaying.spawn("outbox projections", {
         let stop = stop.clone();
-        async move { relay.run(stop).await }
+        async move { relay.run_projections(stop).await }
     });
     if let Some(copies) = services.copies.clone() {
         relaying.spawn("admin copies", async move { copies.run(stop).await });
@@ -130,17 +134,19 @@ fn sweeper_deps(
 /// Tells the metrics how old and how long the outbox is.
 async fn watch_outbox(relay: Arc<Relay>, copies: Option<Arc<CopyRelay>>, stop: CancellationToken) {
     let mut every = tokio::time::interval(Duration::from_secs(5));
+    every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     while stop.run_until_cancelled(every.tick()).await.is_some() {
-        if let Ok(age) = relay.age().await {
-            metrics::outbox_age(age);
-        }
-        if let Ok(rows) = relay.rows().await {
-            state::outbox_rows(&rows);
-        }
-        if let Some(copies) = &copies
-            && let Ok(age) = copies.age().await
-        {
-            metrics::admin_copy_age(age);
-        }
+        let look = look_at_outbox(&relay, copies.as_deref());
+        stop.run_until_cancelled(look).await.unwrap_or_default();
+    }
+}
+
+async fn look_at_outbox(relay: &Relay, copies: Option<&CopyRelay>) {
+    metrics::outbox_age(relay.age().await.ok());
+    for (kind, count) in relay.rows().await {
+        state::outbox_rows(kind, count.ok());
+    }
+    if let Some(copies) = copies {
+        metrics::admin_copy_age(copies.age().await.ok());
     }
 }

@@ -12,7 +12,7 @@ use super::{
     message::{Item, Received},
 };
 use crate::{
-    infra::broker::{Delivery, OrderedHandler, Verdict},
+    infra::broker::{Delivery, OrderedHandler, Queue, Topology, Verdict},
     kernel::Timestamp,
     telemetry::{metrics, state},
 };
@@ -105,7 +105,8 @@ impl OrderedHandler for StreamConsumer {
                     reason: error.to_string(),
                 },
             };
-            metrics::stream_messages(kind(&delivery), 1);
+            let queue = Topology::short_name(Queue::Stream(self.partition));
+            metrics::stream_message(queue, kind(&delivery));
             verdicts.push(verdict);
         }
         self.admit(&mut batch).await?;

@@ -42,7 +42,7 @@ pub async fn track_request<B: MessageBody + 'static>(
     );
 
     if let Some(parent) = request.headers().get(TraceContext::HEADER) {
-        TraceContext::of_header(parent.to_str().unwrap_or_default()).adopt(&span);
+        TraceContext::of_caller(parent.to_str().unwrap_or_default()).adopt(&span);
     }
     let handling = id.clone().scope(answer(request, next, id.clone()));
     let response = handling.instrument(span.clone()).await?;

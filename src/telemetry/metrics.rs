@@ -160,7 +160,7 @@ fn describe_http_and_joins() {
     describe_gauge!(JOIN_QUEUE_LENGTH, "Joins that wait for their message");
     describe_counter!(
         STREAM_MESSAGES,
-        "Messages of the stream that were handled, by kind"
+        "Messages of the stream that were handled, by queue and kind"
     );
     describe_counter!(
         STREAM_LATE,
@@ -265,12 +265,12 @@ fn describe_base() {
     describe_gauge!(
         OUTBOX_AGE,
         Unit::Seconds,
-        "Age of the oldest outbox row that is due"
+        "Age of the oldest outbox row that is not for the admin database; NaN while MySQL does not say"
     );
     describe_gauge!(
         ADMIN_COPY_AGE,
         Unit::Seconds,
-        "Age of the oldest copy that the admin database has not taken"
+        "Age of the oldest copy that the admin database has not taken; NaN while MySQL does not say"
     );
     describe_counter!(OUTBOX_DONE, "Outbox rows dealt with, by kind");
     describe_counter!(
@@ -359,9 +359,9 @@ pub fn join_queue_length(length: usize) {
     gauge!(JOIN_QUEUE_LENGTH).set(length as f64);
 }
 
-/// Counts messages of the stream that were handled.
-pub fn stream_messages(kind: &'static str, count: u64) {
-    counter!(STREAM_MESSAGES, "kind" => kind).increment(count);
+/// Counts a message of the stream that was handled; the queue is named without the namespace.
+pub fn stream_message(queue: String, kind: &'static str) {
+    counter!(STREAM_MESSAGES, "queue" => queue, "kind" => kind).increment(1);
 }
 
 /// Counts what reached the stream after the freeze.
@@ -455,14 +455,20 @@ pub fn drain_cut_short() {
     counter!(DRAINS_CUT_SHORT).increment(1);
 }
 
-/// Sets the age of the oldest outbox row that is due; zero when none is.
-pub fn outbox_age(age: Duration) {
-    gauge!(OUTBOX_AGE).set(age.as_secs_f64());
+/// Sets the age of the oldest event, draw message or projection that waits; zero when none does,
+/// `None` when `MySQL` does not say.
+pub fn outbox_age(age: Option<Duration>) {
+    gauge!(OUTBOX_AGE).set(seconds_if_known(age));
 }
 
-/// Sets the age of the oldest copy that waits for the admin database; zero when none does.
-pub fn admin_copy_age(age: Duration) {
-    gauge!(ADMIN_COPY_AGE).set(age.as_secs_f64());
+/// Sets the age of the oldest copy that waits for the admin database; zero when none does, `None` when
+/// `MySQL` does not say.
+pub fn admin_copy_age(age: Option<Duration>) {
+    gauge!(ADMIN_COPY_AGE).set(seconds_if_known(age));
+}
+
+fn seconds_if_known(age: Option<Duration>) -> f64 {
+    age.map_or(state::UNKNOWN, |age| age.as_secs_f64())
 }
 
 /// Counts outbox rows that were dealt with.

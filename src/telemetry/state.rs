@@ -1,6 +1,6 @@
 //! Metrics of how things stand: what timers look at, and what needs somebody to act.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
 
@@ -49,14 +49,14 @@ pub(super) fn describe() {
     );
     describe_counter!(
         SPANS_EXPORTED,
-        "Spans sent to the collector of traces, by outcome: taken or lost"
+        "Spans for the collector of traces, by outcome: taken, or lost because it did not take them or too many waited"
     );
 }
 
 fn describe_messages() {
     describe_gauge!(
         QUEUE_MESSAGES,
-        "Messages that wait in each queue, without those in a consumer's hands"
+        "Messages that wait in each queue, without those in a consumer's hands; NaN while RabbitMQ does not say"
     );
     describe_gauge!(
         STREAM_LAG,
@@ -69,7 +69,7 @@ fn describe_messages() {
     );
     describe_gauge!(
         OUTBOX_ROWS,
-        "Outbox rows that wait, by kind; of more than 10,000 only so many are counted"
+        "Outbox rows that wait, by kind; of more than 10,000 only so many are counted; NaN while MySQL does not say"
     );
 }
 
@@ -136,9 +136,13 @@ const fn as_value(count: u64) -> f64 {
     count as f64
 }
 
-/// Sets how many messages wait in a queue of ours, named without the namespace.
-pub fn queue_messages(queue: String, count: u64) {
-    gauge!(QUEUE_MESSAGES, "queue" => queue).set(as_value(count));
+/// What a gauge says while nobody knows: in Prometheus that is neither more nor less than anything.
+pub(super) const UNKNOWN: f64 = f64::NAN;
+
+/// Sets how many messages wait in a queue of ours, named without the namespace; `None` when the
+/// broker does not say.
+pub fn queue_messages(queue: String, count: Option<u64>) {
+    gauge!(QUEUE_MESSAGES, "queue" => queue).set(count.map_or(UNKNOWN, as_value));
 }
 
 /// Sets the age of the oldest join without a verdict in the hands of a consumer; zero when it has none.
@@ -169,11 +173,9 @@ pub fn pool_drift(shards: usize) {
     gauge!(POOL_DRIFT).set(as_value(shards as u64));
 }
 
-/// Sets how many outbox rows of each kind wait.
-pub fn outbox_rows(rows: &BTreeMap<&'static str, u64>) {
-    for (kind, count) in rows {
-        gauge!(OUTBOX_ROWS, "kind" => *kind).set(as_value(*count));
-    }
+/// Sets how many outbox rows of a kind wait; `None` when `MySQL` does not say.
+pub fn outbox_rows(kind: &'static str, count: Option<u64>) {
+    gauge!(OUTBOX_ROWS, "kind" => kind).set(count.map_or(UNKNOWN, as_value));
 }
 
 /// Sets how many activities should have been drawn long ago.
@@ -250,7 +252,7 @@ pub fn db_clock_uncertainty(uncertainty: Duration) {
     gauge!(DB_CLOCK_UNCERTAINTY).set(uncertainty.as_secs_f64());
 }
 
-/// Counts spans that the collector has `taken`, or that are `lost` because it did not.
+/// Counts spans that the collector has `taken`, or that are `lost` because it did not or too many waited.
 pub fn spans_exported(outcome: &'static str, count: u64) {
     counter!(SPANS_EXPORTED, "outcome" => outcome).increment(count);
 }

@@ -543,6 +543,24 @@ async fn a_waiting_message_comes_down_the_ladder_as_often_as_it_is_sent_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_missing_queue_does_not_hide_how_long_the_others_are() {
+    let fixture = Fixture::start().await;
+    let raw = Raw::connect(&url()).await;
+    raw.delete_queue(&fixture.broker.topology().queue_name(Queue::Draw))
+        .await;
+
+    let depths = fixture.broker.queue_depths().await;
+
+    assert_eq!(depths.len(), fixture.broker.topology().queues().len());
+    for (name, depth) in depths {
+        assert_eq!(depth.ok(), (name != "draw").then_some(0), "{name}");
+    }
+    assert!(fixture.broker.is_connected());
+    raw.connection.close(200, "OK".into()).await.unwrap();
+    fixture.clean_up().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_comes_off_the_ladder_without_a_draw_queue_is_kept() {
     let fixture = Fixture::start().await;
     let raw = Raw::connect(&url()).await;

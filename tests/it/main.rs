@@ -58,6 +58,8 @@ mod openapi;
 #[cfg(test)]
 mod outages;
 #[cfg(test)]
+mod outbox;
+#[cfg(test)]
 mod own_redis;
 #[cfg(test)]
 mod partitions;

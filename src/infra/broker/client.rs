@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use futures_util::{StreamExt, stream};
 use lapin::{
     Channel,
     options::{QueueDeclareOptions, QueueDeleteOptions},
@@ -230,21 +231,17 @@ impl Broker {
             .filter(|line| line.takes_messages())
     }
 
-    /// How many messages are ready in each queue, by its name without the namespace.
-    pub async fn queue_depths(&self) -> Result<Vec<(String, u32)>, BrokerError> {
-        let line = self.line().ok_or(BrokerError::NotConnected)?;
-        let channel = connection::open_channel(line.connection()).await?;
-        let mut depths = Vec::new();
-        for queue in self.topology().queues() {
-            let options = QueueDeclareOptions::durable().passive();
-            let name = super::message::short(&self.topology().queue_name(queue));
-            let look = channel.queue_declare(name, options, lapin::types::FieldTable::default());
-            let found = within(ANSWER_LIMIT, "look at a queue", look).await?;
-            depths.push((Topology::short_name(queue), found.message_count()));
-        }
-        let closing = channel.close(200, "OK".into());
-        drop(within(ANSWER_LIMIT, "close a channel", closing).await);
-        Ok(depths)
+    /// How many messages are ready in each queue, by its name without the namespace; an error for
+    /// itself where a queue is missing or the broker does not say.
+    pub async fn queue_depths(&self) -> Vec<(String, Result<u32, BrokerError>)> {
+        /// A broker that does not answer costs a time-out for so many queues.
+        const AT_ONCE: usize = 8;
+
+        stream::iter(self.topology().queues())
+            .map(async |queue| (Topology::short_name(queue), self.queue_depth(queue).await))
+            .buffered(AT_ONCE)
+            .collect()
+            .await
     }
 
     /// How many messages are ready in a queue; those in the hands of a consumer do not count.
@@ -258,6 +255,7 @@ impl Broker {
         let name = short(&self.topology().queue_name(queue));
         let options = QueueDeclareOptions::durable().passive();
         let look = channel.queue_declare(name, options, lapin::types::FieldTable::default());
+        // A missing queue closes the channel by itself.
         let found = within(ANSWER_LIMIT, "look at a queue", look).await?;
         close_channel(&channel).await;
         Ok(QueueState {

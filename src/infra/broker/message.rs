@@ -185,7 +185,7 @@ impl Delivery {
             redelivered: delivery.redelivered,
             message_id: properties.message_id().as_ref().map(ToString::to_string),
             kind: properties.kind().as_ref().map(ToString::to_string),
-            trace: TraceContext::of_header(trace.as_deref().unwrap_or_default()),
+            trace: TraceContext::of_message(trace.as_deref().unwrap_or_default()),
         }
     }
 }

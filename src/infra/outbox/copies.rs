@@ -4,13 +4,14 @@
 use std::{error::Error, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, future::BoxFuture, stream};
-use sea_orm::{DatabaseConnection, DbErr, TransactionTrait};
+use sea_orm::{DatabaseConnection, DbErr};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     Outbox, ProjectError,
+    claims::{Claims, Outcome, Worked},
     entry::{Kind, StoredEntry},
-    store::{self, ClaimedRow},
+    store::ClaimedRow,
 };
 use crate::{
     infra::mysql::within_limit,
@@ -34,7 +35,7 @@ pub trait CopyOut: Send + Sync {
 
 /// Works off the due copies; replicas share them by claiming.
 pub struct CopyRelay {
-    db: DatabaseConnection,
+    claims: Claims,
     outbox: Outbox,
     target: Arc<dyn CopyOut>,
 }
@@ -53,13 +54,23 @@ impl CopyRelay {
     /// Few, so that a claim of a minute is longer than what it covers.
     const BATCH: u32 = 4;
     const AT_ONCE: usize = 2;
-    const CLAIM: Duration = Duration::from_mins(1);
     const IDLE_PAUSE: Duration = Duration::from_secs(1);
     const FIRST_PAUSE: Duration = Duration::from_millis(500);
     const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
     pub fn new(db: DatabaseConnection, outbox: Outbox, target: Arc<dyn CopyOut>) -> Self {
-        Self { db, outbox, target }
+        let claims = Claims {
+            db,
+            kind: Kind::AdminCopy,
+            batch: Self::BATCH,
+            first_pause: Self::FIRST_PAUSE,
+            longest_pause: Self::LONGEST_PAUSE,
+        };
+        Self {
+            claims,
+            outbox,
+            target,
+        }
     }
 
     /// Works until `stop`, and ends then at once: what is claimed is taken up by others, a minute later
@@ -97,7 +108,7 @@ impl CopyRelay {
             if failures > 0 {
                 std::future::pending::<()>().await;
             }
-            self.outbox.filled_with_copies().await;
+            self.outbox.filled(Kind::AdminCopy).await;
         };
         tokio::select! {
             () = stop.cancelled() => (),
@@ -110,49 +121,22 @@ impl CopyRelay {
     async fn tick(&self) -> Result<Worked, CopyFault> {
         let prepared = within_limit(self.target.prepare()).await;
         prepared.map_err(CopyFault::Away)?;
-        let rows = within_limit(self.claim()).await?;
-        let outcomes: Vec<_> = stream::iter(rows)
+        let rows = self.claims.claim().await?;
+        let outcomes: Vec<Outcome> = stream::iter(rows)
             .map(|row| self.copy(row))
             .buffer_unordered(Self::AT_ONCE)
             .collect()
             .await;
-        let mut worked = Worked::default();
-        for (row, outcome) in outcomes {
-            match outcome {
-                Ok(()) => {
-                    within_limit(store::delete(&self.db, &[row.id])).await?;
-                    worked.done += 1;
-                    metrics::outbox_done(Kind::AdminCopy.as_str(), 1);
-                }
-                Err(error) => {
-                    Self::warn(&row, error.as_ref());
-                    self.put_back(&row).await?;
-                    worked.failed += 1;
-                }
-            }
-        }
-        Ok(worked)
+        Ok(self.claims.settle(&outcomes).await?)
     }
 
     /// How long the oldest copy has been waiting.
     pub async fn age(&self) -> Result<Duration, DbErr> {
-        let age_ms = store::age_ms(&self.db, &[Kind::AdminCopy]).await?;
-        Ok(Duration::from_millis(age_ms))
+        self.claims.age().await
     }
 
-    async fn claim(&self) -> Result<Vec<ClaimedRow>, DbErr> {
-        let tx = self.db.begin().await?;
-        let rows = store::list_due_for_update(&tx, Kind::AdminCopy, Self::BATCH).await?;
-        if !rows.is_empty() {
-            let ids: Vec<u64> = rows.iter().map(|row| row.id).collect();
-            store::postpone(&tx, &ids, Self::CLAIM).await?;
-        }
-        tx.commit().await?;
-        Ok(rows)
-    }
-
-    async fn copy(&self, row: ClaimedRow) -> (ClaimedRow, Result<(), ProjectError>) {
-        let outcome = match row.entry() {
+    async fn copy(&self, row: ClaimedRow) -> Outcome {
+        let result = match row.entry() {
             Ok(StoredEntry::AdminCopy {
                 activity_id,
                 win_record_id: None,
@@ -166,35 +150,12 @@ impl CopyRelay {
             ) => Err("this is no copy".into()),
             Err(error) => Err(error.into()),
         };
-        (row, outcome)
-    }
-
-    fn warn(row: &ClaimedRow, error: &(dyn Error + 'static)) {
-        tracing::warn!(
-            error,
-            outbox.id = row.id,
-            outbox.attempts = row.attempts + 1,
-            "a copy for the admin database failed, it is tried again"
-        );
-    }
-
-    async fn put_back(&self, row: &ClaimedRow) -> Result<(), DbErr> {
-        let pause = Self::FIRST_PAUSE
-            .saturating_mul(1 << row.attempts.min(8))
-            .min(Self::LONGEST_PAUSE);
-        within_limit(store::postpone(&self.db, &[row.id], pause)).await
+        Outcome { row, result }
     }
 }
 
 /// The admin database in the log and the metrics.
 const NAME: &str = "admin_database";
-
-/// What a tick came to.
-#[derive(Clone, Copy, Debug, Default)]
-struct Worked {
-    done: u64,
-    failed: u64,
-}
 
 fn tell_that_it_works(failures: &mut u32) {
     if std::mem::take(failures) > 0 {

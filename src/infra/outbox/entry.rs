@@ -49,12 +49,6 @@ pub(super) enum Kind {
 impl Kind {
     pub(super) const ALL: [Self; 3] = [Self::Publish, Self::Project, Self::AdminCopy];
 
-    /// The word for a stored kind in metrics; of a newer version's kinds it is `other`.
-    pub(super) fn known_word(stored: &str) -> &'static str {
-        let mut words = Self::ALL.into_iter().map(Self::as_str);
-        words.find(|word| *word == stored).unwrap_or("other")
-    }
-
     /// The stored word, also in metrics.
     pub(super) const fn as_str(self) -> &'static str {
         match self {

@@ -1,6 +1,7 @@
 //! What a committed transaction still owes: messages, projections and copies, kept in its own rows
 //! until they are done.
 
+mod claims;
 mod copies;
 mod entry;
 mod event;

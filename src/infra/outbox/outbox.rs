@@ -13,16 +13,28 @@ use super::{
 /// Adds entries in a caller's transaction and wakes the relays once they are committed.
 #[derive(Clone, Debug, Default)]
 pub struct Outbox {
-    waiting: Arc<Notify>,
-    /// `None` when nothing is copied to an admin database.
-    copying: Option<Copying>,
+    waiting: Arc<Waiting>,
+    /// The projection that every change of an activity owes, and a copy along with it; `None` when
+    /// nothing is copied to an admin database.
+    copied_with: Option<&'static str>,
 }
 
-#[derive(Clone, Debug)]
-struct Copying {
-    /// The projection that every change of an activity owes.
-    along_with: &'static str,
-    waiting: Arc<Notify>,
+/// What the loop of each kind waits for.
+#[derive(Debug, Default)]
+struct Waiting {
+    publish: Notify,
+    project: Notify,
+    admin_copy: Notify,
+}
+
+impl Waiting {
+    const fn of(&self, kind: Kind) -> &Notify {
+        match kind {
+            Kind::Publish => &self.publish,
+            Kind::Project => &self.project,
+            Kind::AdminCopy => &self.admin_copy,
+        }
+    }
 }
 
 impl Outbox {
@@ -30,10 +42,7 @@ impl Outbox {
     pub fn copying(along_with: &'static str) -> Self {
         Self {
             waiting: Arc::default(),
-            copying: Some(Copying {
-                along_with,
-                waiting: Arc::default(),
-            }),
+            copied_with: Some(along_with),
         }
     }
 
@@ -46,55 +55,46 @@ impl Outbox {
 
     /// Tells the relays of this process that there is something to do.
     pub fn wake(&self) {
-        self.waiting.notify_one();
-        if let Some(copying) = &self.copying {
-            copying.waiting.notify_one();
+        for kind in Kind::ALL {
+            self.waiting.of(kind).notify_one();
         }
     }
 
-    /// Resolves once there may be something to publish or to project.
-    pub(super) async fn filled(&self) {
-        self.waiting.notified().await;
-    }
-
-    /// Resolves once there may be something to copy.
-    pub(super) async fn filled_with_copies(&self) {
-        match &self.copying {
-            Some(copying) => copying.waiting.notified().await,
-            None => std::future::pending().await,
-        }
+    /// Resolves once there may be rows of a kind; the loop of each kind is the only one to ask.
+    pub(super) async fn filled(&self, kind: Kind) {
+        self.waiting.of(kind).notified().await;
     }
 
     fn owed<'a>(&self, entries: &'a [Entry]) -> Cow<'a, [Entry]> {
-        let Some(copying) = &self.copying else {
+        let Some(along_with) = self.copied_with else {
             let is_copy = |entry: &Entry| entry.kind() == Kind::AdminCopy;
             if entries.iter().any(is_copy) {
                 return entries.iter().filter(|e| !is_copy(e)).cloned().collect();
             }
             return Cow::Borrowed(entries);
         };
-        let copies = entries.iter().filter_map(|entry| copying.copy_along(entry));
+        let copies = entries
+            .iter()
+            .filter_map(|entry| copy_along(entry, along_with));
         entries.iter().cloned().chain(copies).collect()
     }
 }
 
-impl Copying {
-    fn copy_along(&self, entry: &Entry) -> Option<Entry> {
-        match entry {
-            Entry::Project {
-                what,
-                activity_id,
-                version,
-            } if *what == self.along_with => Some(Entry::CopyActivity {
-                activity_id: *activity_id,
-                version: *version,
-            }),
-            Entry::Publish(_)
-            | Entry::Draw(_)
-            | Entry::Project { .. }
-            | Entry::CopyActivity { .. }
-            | Entry::CopyWin { .. } => None,
-        }
+fn copy_along(entry: &Entry, along_with: &str) -> Option<Entry> {
+    match entry {
+        Entry::Project {
+            what,
+            activity_id,
+            version,
+        } if *what == along_with => Some(Entry::CopyActivity {
+            activity_id: *activity_id,
+            version: *version,
+        }),
+        Entry::Publish(_)
+        | Entry::Draw(_)
+        | Entry::Project { .. }
+        | Entry::CopyActivity { .. }
+        | Entry::CopyWin { .. } => None,
     }
 }
 

@@ -1,19 +1,15 @@
 //! Works off the outbox: publishes, projects, deletes what is done.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    error::Error,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, error::Error, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, future::BoxFuture, stream};
-use sea_orm::{DatabaseConnection, DbErr, TransactionTrait};
+use sea_orm::{DatabaseConnection, DbErr};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::{
     Event, Outbox,
+    claims::{Claims, Outcome},
     entry::{DrawMessage, Kind, StoredEntry},
     store::{self, ClaimedRow},
 };
@@ -23,7 +19,6 @@ use crate::{
         mysql::{DatabaseClock, within_limit},
     },
     kernel::ActivityId,
-    telemetry::metrics,
 };
 
 /// Why a projection could not be brought up to date; it is tried again.
@@ -36,28 +31,21 @@ pub trait Project: Send + Sync {
     fn project(&self, activity_id: ActivityId) -> BoxFuture<'_, Result<(), ProjectError>>;
 }
 
-/// Works off due rows; replicas share them by claiming.
+/// Works off what is to be published and what is to be projected, each in a loop of its own: what
+/// waits for one server does not hold up the other. Copies to the admin database have a relay of
+/// their own.
 pub struct Relay {
     db: DatabaseConnection,
+    due_publishes: Claims,
+    due_projections: Claims,
     broker: Broker,
     clock: Arc<DatabaseClock>,
     outbox: Outbox,
     projections: HashMap<&'static str, Arc<dyn Project>>,
 }
 
-/// A claimed row, and what became of it.
-struct Outcome {
-    row: ClaimedRow,
-    result: Result<(), ProjectError>,
-}
-
 impl Relay {
-    /// What it works off; copies to the admin database have a relay of their own.
-    const KINDS: [Kind; 2] = [Kind::Publish, Kind::Project];
-    /// Rows of each kind.
     const BATCH: u32 = 100;
-    /// How long a claim lasts: longer than a batch takes while the servers answer.
-    const CLAIM: Duration = Duration::from_mins(1);
     /// Projections that are worked on at once.
     const PROJECTIONS: usize = 8;
     const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -71,7 +59,16 @@ impl Relay {
         clock: Arc<DatabaseClock>,
         outbox: Outbox,
     ) -> Self {
+        let claims = |kind| Claims {
+            db: db.clone(),
+            kind,
+            batch: Self::BATCH,
+            first_pause: Self::FIRST_PAUSE,
+            longest_pause: Self::LONGEST_PAUSE,
+        };
         Self {
+            due_publishes: claims(Kind::Publish),
+            due_projections: claims(Kind::Project),
             db,
             broker,
             clock,
@@ -87,14 +84,28 @@ impl Relay {
         self
     }
 
-    /// Works until `stop`, and then until nothing is due, so that little is left for the others.
-    pub async fn run(&self, stop: CancellationToken) {
+    /// Publishes until `stop`, and then until nothing is due, so that little is left for the others.
+    pub async fn run_publishes(&self, stop: CancellationToken) {
+        self.run(&self.due_publishes, stop).await;
+    }
+
+    /// Projects until `stop`, and then until nothing is due.
+    pub async fn run_projections(&self, stop: CancellationToken) {
+        self.run(&self.due_projections, stop).await;
+    }
+
+    async fn run(&self, claims: &Claims, stop: CancellationToken) {
         loop {
             let is_last = stop.is_cancelled();
-            let worked = match self.tick().await {
+            let worked = match self.tick(claims).await {
                 Ok(count) => count > 0,
                 Err(error) => {
-                    tracing::warn!(error = &error as &dyn Error, "outbox tick failed");
+                    let kind = claims.kind.as_str();
+                    tracing::warn!(
+                        error = &error as &dyn Error,
+                        outbox.kind = kind,
+                        "outbox tick failed"
+                    );
                     false
                 }
             };
@@ -104,7 +115,7 @@ impl Relay {
             if !worked {
                 tokio::select! {
                     () = stop.cancelled() => (),
-                    () = self.outbox.filled() => (),
+                    () = self.outbox.filled(claims.kind) => (),
                     () = tokio::time::sleep(Self::IDLE_PAUSE) => (),
                 }
             }
@@ -112,62 +123,34 @@ impl Relay {
     }
 
     /// Works off one batch of due rows; answers how many were done.
-    pub async fn tick(&self) -> Result<usize, DbErr> {
-        let rows = within_limit(self.claim()).await?;
+    async fn tick(&self, claims: &Claims) -> Result<usize, DbErr> {
+        let rows = claims.claim().await?;
         if rows.is_empty() {
             return Ok(0);
         }
         let span = tracing::debug_span!("outbox.relay", outbox.count = rows.len());
         let outcomes = self.work_off(rows).instrument(span).await;
-        let done: Vec<u64> = outcomes
-            .iter()
-            .filter(|outcome| outcome.result.is_ok())
-            .map(|o| o.row.id)
-            .collect();
-        if !done.is_empty() {
-            within_limit(store::delete(&self.db, &done)).await?;
-            count_done(&outcomes);
-        }
-        for outcome in &outcomes {
-            if let Err(error) = &outcome.result {
-                Self::warn(&outcome.row, error.as_ref());
-                self.put_back(&outcome.row).await?;
-            }
-        }
-        Ok(done.len())
+        Ok(claims.settle(&outcomes).await?.done)
     }
 
-    /// How long the oldest row has been waiting.
+    /// How long the oldest row that it works off has been waiting.
     pub async fn age(&self) -> Result<Duration, DbErr> {
-        let age_ms = store::age_ms(&self.db, &Self::KINDS).await?;
-        Ok(Duration::from_millis(age_ms))
+        let publish = self.due_publishes.age().await?;
+        let project = self.due_projections.age().await?;
+        Ok(publish.max(project))
     }
 
-    /// How many rows of each kind wait; of many only the first 10,000 are counted.
-    pub async fn rows(&self) -> Result<BTreeMap<&'static str, u64>, DbErr> {
-        let counted = store::count_rows(&self.db).await?;
-        let mut rows: BTreeMap<&'static str, u64> = Kind::ALL
-            .into_iter()
-            .map(|kind| (kind.as_str(), 0))
-            .collect();
-        for (kind, count) in counted {
-            *rows.entry(Kind::known_word(&kind)).or_default() += count;
+    /// How many rows of each kind wait, and of kinds that only other versions know: `other`. Of many
+    /// only the first 10,000 of each are counted.
+    pub async fn rows(&self) -> Vec<(&'static str, Result<u64, DbErr>)> {
+        let mut rows = Vec::with_capacity(Kind::ALL.len() + 1);
+        for kind in Kind::ALL {
+            let count = within_limit(store::count_rows(&self.db, kind)).await;
+            rows.push((kind.as_str(), count));
         }
-        Ok(rows)
-    }
-
-    async fn claim(&self) -> Result<Vec<ClaimedRow>, DbErr> {
-        let tx = self.db.begin().await?;
-        let mut rows = Vec::new();
-        for kind in Self::KINDS {
-            rows.extend(store::list_due_for_update(&tx, kind, Self::BATCH).await?);
-        }
-        if !rows.is_empty() {
-            let ids: Vec<u64> = rows.iter().map(|row| row.id).collect();
-            store::postpone(&tx, &ids, Self::CLAIM).await?;
-        }
-        tx.commit().await?;
-        Ok(rows)
+        let other = within_limit(store::count_other_rows(&self.db)).await;
+        rows.push(("other", other));
+        rows
     }
 
     async fn work_off(&self, rows: Vec<ClaimedRow>) -> Vec<Outcome> {
@@ -252,28 +235,5 @@ impl Relay {
             Err(_) => Duration::ZERO,
         };
         draw.into_outgoing(left)
-    }
-
-    fn warn(row: &ClaimedRow, error: &(dyn Error + 'static)) {
-        tracing::warn!(
-            error,
-            outbox.id = row.id,
-            outbox.attempts = row.attempts + 1,
-            "outbox row failed, it is tried again"
-        );
-    }
-
-    async fn put_back(&self, row: &ClaimedRow) -> Result<(), DbErr> {
-        let pause = Self::FIRST_PAUSE
-            .saturating_mul(1 << row.attempts.min(8))
-            .min(Self::LONGEST_PAUSE);
-        within_limit(store::postpone(&self.db, &[row.id], pause)).await
-    }
-}
-
-fn count_done(outcomes: &[Outcome]) {
-    let done = outcomes.iter().filter(|outcome| outcome.result.is_ok());
-    for outcome in done {
-        metrics::outbox_done(Kind::known_word(&outcome.row.kind), 1);
     }
 }

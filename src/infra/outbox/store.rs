@@ -14,7 +14,6 @@ const BATCH: usize = 200;
 #[derive(Debug, FromQueryResult)]
 pub(super) struct ClaimedRow {
     pub(super) id: u64,
-    pub(super) kind: String,
     pub(super) body: String,
     pub(super) attempts: u32,
 }
@@ -59,7 +58,7 @@ pub(super) async fn list_due_for_update(
     limit: u32,
 ) -> Result<Vec<ClaimedRow>, DbErr> {
     ClaimedRow::find_by_statement(sql(
-        "SELECT id, kind, body, attempts FROM outbox WHERE kind = ? AND not_before <= NOW(3) \
+        "SELECT id, body, attempts FROM outbox WHERE kind = ? AND not_before <= NOW(3) \
          ORDER BY not_before LIMIT ? FOR UPDATE SKIP LOCKED",
         [kind.as_str().into(), limit.into()],
     ))
@@ -93,15 +92,15 @@ pub(super) async fn delete(conn: &impl ConnectionTrait, ids: &[u64]) -> Result<(
         .map(|_| ())
 }
 
-/// How long the oldest row of these kinds has been waiting, in milliseconds; 0 when none waits.
-pub(super) async fn age_ms(conn: &impl ConnectionTrait, kinds: &[Kind]) -> Result<u64, DbErr> {
-    let text = format!(
-        "SELECT CAST(COALESCE(TIMESTAMPDIFF(MICROSECOND, MIN(created_at), NOW(3)), 0) DIV 1000 AS SIGNED) \
-         AS age FROM outbox WHERE kind IN {}",
-        placeholders(1, kinds.len())
-    );
-    let kinds = kinds.iter().map(|kind| kind.as_str().into());
-    let row = conn.query_one_raw(sql(text, kinds)).await?;
+/// How long the oldest row of a kind has been waiting, in milliseconds; 0 when none waits.
+pub(super) async fn age_ms(conn: &impl ConnectionTrait, kind: Kind) -> Result<u64, DbErr> {
+    let row = conn
+        .query_one_raw(sql(
+            "SELECT CAST(TIMESTAMPDIFF(MICROSECOND, created_at, NOW(3)) DIV 1000 AS SIGNED) AS age \
+             FROM outbox WHERE kind = ? ORDER BY created_at LIMIT 1",
+            [kind.as_str().into()],
+        ))
+        .await?;
     let age: i64 = row
         .map(|row| row.try_get("", "age"))
         .transpose()?
@@ -109,22 +108,34 @@ pub(super) async fn age_ms(conn: &impl ConnectionTrait, kinds: &[Kind]) -> Resul
     Ok(u64::try_from(age).unwrap_or(0))
 }
 
-#[derive(FromQueryResult)]
-struct KindRow {
-    kind: String,
-    count: i64,
+/// Of more rows only so many are counted.
+const COUNTED: u32 = 10_000;
+
+/// How many rows of a kind wait, 10,000 at most.
+pub(super) async fn count_rows(conn: &impl ConnectionTrait, kind: Kind) -> Result<u64, DbErr> {
+    count(conn, "= ?", &[kind]).await
 }
 
-/// How many of the first 10,000 rows are of each kind.
-pub(super) async fn count_rows(conn: &impl ConnectionTrait) -> Result<Vec<(String, u64)>, DbErr> {
-    const COUNTED: u32 = 10_000;
-    let rows = KindRow::find_by_statement(sql(
-        "SELECT kind, COUNT(*) AS count FROM (SELECT kind FROM outbox LIMIT ?) AS waiting \
-         GROUP BY kind",
-        [COUNTED.into()],
-    ))
-    .all(conn)
-    .await?;
-    let count = |row: KindRow| (row.kind, u64::try_from(row.count).unwrap_or(0));
-    Ok(rows.into_iter().map(count).collect())
+/// How many rows wait of kinds that only other versions know, 10,000 at most.
+pub(super) async fn count_other_rows(conn: &impl ConnectionTrait) -> Result<u64, DbErr> {
+    let none_of_ours = format!("NOT IN {}", placeholders(1, Kind::ALL.len()));
+    count(conn, &none_of_ours, &Kind::ALL).await
+}
+
+async fn count(
+    conn: &impl ConnectionTrait,
+    is_counted: &str,
+    kinds: &[Kind],
+) -> Result<u64, DbErr> {
+    let text = format!(
+        "SELECT COUNT(*) AS count FROM (SELECT 1 FROM outbox WHERE kind {is_counted} LIMIT ?) AS waiting"
+    );
+    let values = kinds.iter().map(|kind| kind.as_str().into());
+    let values = values.chain([COUNTED.into()]);
+    let row = conn.query_one_raw(sql(text, values)).await?;
+    let count: i64 = row
+        .map(|row| row.try_get("", "count"))
+        .transpose()?
+        .unwrap_or(0);
+    Ok(u64::try_from(count).unwrap_or(0))
 }

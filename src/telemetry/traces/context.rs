@@ -37,13 +37,16 @@ impl TraceContext {
         Self(span.is_valid().then_some(span))
     }
 
-    /// Reads a `traceparent`; empty when it is none, or while nothing is traced.
-    pub fn of_header(value: &str) -> Self {
-        if is_on() {
-            Self(parse(value))
-        } else {
-            Self::default()
-        }
+    /// Reads the `traceparent` of a caller of the API, who may be anybody: that it is sampled is no
+    /// more than a wish. Empty when it is none, or while nothing is traced.
+    pub fn of_caller(value: &str) -> Self {
+        Self(is_on().then(|| parse(value, true)).flatten())
+    }
+
+    /// Reads the `traceparent` of a message. Whoever may send one is one of us, and has decided whether
+    /// the trace is sampled. Empty when it is none, or while nothing is traced.
+    pub fn of_message(value: &str) -> Self {
+        Self(is_on().then(|| parse(value, false)).flatten())
     }
 
     /// The value of a `traceparent`; `None` when this is empty.
@@ -89,7 +92,7 @@ impl TraceContext {
 }
 
 /// Version 00, or what a later version shares with it.
-fn parse(value: &str) -> Option<SpanContext> {
+fn parse(value: &str, is_remote: bool) -> Option<SpanContext> {
     let mut parts = value.split('-');
     let [version, trace, span, flags] = [(); 4].map(|()| parts.next().unwrap_or_default());
     let is_hex = |text: &str, length: usize| {
@@ -112,7 +115,7 @@ fn parse(value: &str) -> Option<SpanContext> {
         TraceId::from_hex(trace).ok()?,
         SpanId::from_hex(span).ok()?,
         flags,
-        true,
+        is_remote,
         TraceState::default(),
     );
     parsed.is_valid().then_some(parsed)
@@ -126,15 +129,15 @@ mod tests {
 
     #[test]
     fn a_traceparent_is_read_as_the_recommendation_says() {
-        let read = TraceContext(parse(GOOD));
+        let read = TraceContext(parse(GOOD, true));
         assert_eq!(read.to_header().as_deref(), Some(GOOD));
         let later = format!("cc{}-what-comes-after", &GOOD[2..]);
         assert_eq!(
-            TraceContext(parse(&later)).to_header().as_deref(),
+            TraceContext(parse(&later, true)).to_header().as_deref(),
             Some(GOOD)
         );
         let unsampled = GOOD.replace("-01", "-00");
-        assert!(!parse(&unsampled).unwrap().is_sampled());
+        assert!(!parse(&unsampled, true).unwrap().is_sampled());
     }
 
     #[test]
@@ -150,7 +153,7 @@ mod tests {
             "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
             "00-0af7651916cd43dd8448eb211c80319c-b7ad6b716920333é-1",
         ] {
-            assert_eq!(parse(bad), None, "{bad:?}");
+            assert_eq!(parse(bad, true), None, "{bad:?}");
         }
     }
 }

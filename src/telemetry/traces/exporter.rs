@@ -2,7 +2,10 @@
 
 use std::{
     error::Error,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -19,13 +22,16 @@ use crate::telemetry::state;
 #[derive(Debug)]
 pub(super) struct Watched<E> {
     exporter: E,
+    /// How many spans wait, shared with who lets them in.
+    waiting: Arc<AtomicUsize>,
     is_failing: AtomicBool,
 }
 
 impl<E> Watched<E> {
-    pub(super) const fn new(exporter: E) -> Self {
+    pub(super) const fn new(exporter: E, waiting: Arc<AtomicUsize>) -> Self {
         Self {
             exporter,
+            waiting,
             is_failing: AtomicBool::new(false),
         }
     }
@@ -33,6 +39,7 @@ impl<E> Watched<E> {
 
 impl<E: SpanExporter> SpanExporter for Watched<E> {
     async fn export(&self, mut spans: Vec<SpanData>) -> OTelSdkResult {
+        self.waiting.fetch_sub(spans.len(), Ordering::Relaxed);
         let count = spans.len() as u64;
         spans.iter_mut().for_each(dress);
         let outcome = self.exporter.export(spans).await;

@@ -5,22 +5,29 @@
 mod context;
 mod dress;
 mod exporter;
+mod queue;
 mod transport;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::HttpConnector;
-use opentelemetry::{KeyValue, trace::TracerProvider as _};
+use opentelemetry::{
+    Context, KeyValue,
+    trace::{Link, SpanKind, TraceId, TracerProvider as _},
+};
 use opentelemetry_otlp::{ExporterBuildError, Protocol, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::{
     Resource,
-    trace::{BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracerProvider, ShouldSample},
+    trace::{
+        BatchConfigBuilder, BatchSpanProcessor, Sampler, SamplingResult, SdkTracerProvider,
+        ShouldSample,
+    },
 };
 use tracing::{Metadata, level_filters::LevelFilter};
 use tracing_subscriber::{Layer, Registry, filter::filter_fn};
 
-use self::{exporter::Watched, transport::Transport};
+use self::{exporter::Watched, queue::Bounded, transport::Transport};
 use crate::settings::TelemetrySettings;
 
 pub use context::TraceContext;
@@ -28,7 +35,7 @@ pub use context::TraceContext;
 /// How long one export may take; what a stop waits for at most.
 const EXPORT_LIMIT: Duration = Duration::from_secs(2);
 
-/// Ended spans that wait for their export; what comes above it is dropped.
+/// Ended spans that wait for their export; what comes above it is lost, and counted.
 const QUEUE_LIMIT: usize = 4_096;
 
 /// Most spans in one export.
@@ -70,9 +77,12 @@ impl Traces {
             .with_max_export_batch_size(BATCH_MAX)
             .with_scheduled_delay(EXPORT_EVERY)
             .build();
-        let processor = BatchSpanProcessor::builder(Watched::new(exporter))
+        let waiting = Arc::default();
+        let exporter = Watched::new(exporter, Arc::clone(&waiting));
+        let processor = BatchSpanProcessor::builder(exporter)
             .with_batch_config(batches)
             .build();
+        let processor = Bounded::new(processor, QUEUE_LIMIT, waiting);
         let provider = SdkTracerProvider::builder()
             .with_span_processor(processor)
             .with_sampler(sampler(settings.otlp_sample_ratio))
@@ -109,11 +119,32 @@ fn is_exported(metadata: &Metadata<'_>) -> bool {
     metadata.is_span() && metadata.target().starts_with(OWN_TARGET)
 }
 
-/// Our own parents decide for their children. Of others only a "no" counts by itself: their "yes"
-/// is subject to our ratio, by the trace id alone, so that nobody can make us export more.
+/// Our own parents decide for their children. Of callers only a "no" counts by itself: their "yes" is
+/// subject to our ratio, so that nobody can make us export more.
 fn sampler(ratio: f64) -> impl ShouldSample {
     let by_ratio = Sampler::TraceIdRatioBased(ratio);
-    Sampler::parent_based(by_ratio.clone()).with_remote_parent_sampled(by_ratio)
+    let of_callers = Independent(by_ratio.clone());
+    Sampler::parent_based(by_ratio).with_remote_parent_sampled(of_callers)
+}
+
+/// Decides by an id of its own: that of the trace was chosen by a caller.
+#[derive(Clone, Debug)]
+struct Independent(Sampler);
+
+impl ShouldSample for Independent {
+    fn should_sample(
+        &self,
+        parent: Option<&Context>,
+        _: TraceId,
+        name: &str,
+        kind: &SpanKind,
+        attributes: &[KeyValue],
+        links: &[Link],
+    ) -> SamplingResult {
+        let id = TraceId::from(rand::random::<u128>());
+        self.0
+            .should_sample(parent, id, name, kind, attributes, links)
+    }
 }
 
 fn resource(settings: &TelemetrySettings, namespace: &str) -> Resource {
@@ -134,19 +165,19 @@ fn resource(settings: &TelemetrySettings, namespace: &str) -> Resource {
 
 #[cfg(test)]
 mod tests {
-    use opentelemetry::{
-        Context,
-        trace::{SpanContext, SpanId, SpanKind, TraceContextExt, TraceFlags, TraceId, TraceState},
-    };
+    use opentelemetry::trace::{SpanContext, SpanId, TraceContextExt, TraceFlags, TraceState};
     use opentelemetry_sdk::trace::SamplingDecision;
 
     use super::*;
 
-    /// Whether a child of a caller's span is exported.
-    fn is_sampled(ratio: f64, flags: TraceFlags) -> bool {
-        let trace_id = TraceId::from_bytes([1; 16]);
+    /// What is exported of every trace at any ratio above 0, as it is decided by the id.
+    const LOW: u128 = 1;
+
+    /// Whether a child of a span of the trace is exported.
+    fn is_sampled(ratio: f64, trace_id: u128, flags: TraceFlags, is_remote: bool) -> bool {
+        let trace_id = TraceId::from(trace_id);
         let (span_id, state) = (SpanId::from_bytes([1; 8]), TraceState::default());
-        let parent = SpanContext::new(trace_id, span_id, flags, true, state);
+        let parent = SpanContext::new(trace_id, span_id, flags, is_remote, state);
         let parent = Context::new().with_remote_span_context(parent);
         let kind = SpanKind::Server;
         let result =
@@ -156,8 +187,16 @@ mod tests {
 
     #[test]
     fn a_caller_can_have_less_exported_but_not_more() {
-        assert!(is_sampled(1.0, TraceFlags::SAMPLED));
-        assert!(!is_sampled(1.0, TraceFlags::default()));
-        assert!(!is_sampled(0.0, TraceFlags::SAMPLED));
+        assert!(is_sampled(1.0, LOW, TraceFlags::SAMPLED, true));
+        assert!(!is_sampled(1.0, LOW, TraceFlags::default(), true));
+        assert!(!is_sampled(0.0, LOW, TraceFlags::SAMPLED, true));
+        // Not by the choice of an id either.
+        assert!(!is_sampled(1e-9, LOW, TraceFlags::SAMPLED, true));
+    }
+
+    #[test]
+    fn what_a_message_is_part_of_is_exported_as_a_whole_or_not_at_all() {
+        assert!(is_sampled(0.0, u128::MAX, TraceFlags::SAMPLED, false));
+        assert!(!is_sampled(1.0, LOW, TraceFlags::default(), false));
     }
 }

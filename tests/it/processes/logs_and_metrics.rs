@@ -92,7 +92,7 @@ async fn logs_are_one_json_object_a_line_and_hold_no_secret() {
     let tokens = [api.viewer(101), api.operator(), api.host_of(8001)];
     let bag = api
         .open_bag(&BagSpec {
-            extra: json!({ "title": HOSTILE }),
+            extra: json!({ "title": FORGED }),
             ..BagSpec::default()
         })
         .await;
@@ -129,7 +129,10 @@ async fn logs_are_one_json_object_a_line_and_hold_no_secret() {
     world.end().await;
 }
 
-/// What would be a log line of its own if it could.
+/// What would be a log line of its own if it could; a title may be this.
+const FORGED: &str = "\"}{\"level\":\"ERROR\",\"message\":\"forged\"}";
+
+/// The same with what breaks a line and turns its direction, which no title may hold.
 const HOSTILE: &str = "\"}{\"level\":\"ERROR\",\"message\":\"forged\"} \u{202e}\u{2028}";
 
 async fn send_hostile_requests(api: &Api) {

@@ -219,3 +219,40 @@ fn every_alarm_has_its_section_and_every_section_its_alarm() {
         assert!(is_told, "{}", rule.alert);
     }
 }
+
+/// What the page quotes of the log: (`messages are held until this works again`).
+fn quoted_log_lines(page: &str) -> Vec<String> {
+    let text = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    let quotes = text.split("(`").skip(1).filter_map(|rest| {
+        let (quote, _) = rest.split_once("`)")?;
+        let is_sentence = quote.contains(' ')
+            && quote
+                .chars()
+                .all(|c| c.is_ascii_lowercase() || " ,;'".contains(c));
+        is_sentence.then(|| quote.to_owned())
+    });
+    quotes.collect()
+}
+
+/// The text of all files with code.
+fn code_below(folder: &Path) -> String {
+    let entries = fs::read_dir(folder).expect("a folder of sources");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    paths
+        .map(|path| match path.extension() {
+            _ if path.is_dir() => code_below(&path),
+            Some(extension) if extension == "rs" => fs::read_to_string(&path).expect("a source"),
+            Some(_) | None => String::new(),
+        })
+        .collect()
+}
+
+#[test]
+fn every_line_of_the_log_that_the_page_quotes_is_logged() {
+    let code = code_below(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    let quoted = quoted_log_lines(&read(OPERATIONS));
+    assert!(quoted.len() > 5, "{quoted:?}");
+    for line in quoted {
+        assert!(code.contains(&format!("\"{line}\"")), "{line}");
+    }
+}
