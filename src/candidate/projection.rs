@@ -13,7 +13,7 @@ use fred::{
 };
 use futures_util::future::try_join_all;
 
-use super::{CandidateService, SettledActivity, SettledUser, Verdict};
+use super::{CandidateError, CandidateService, SettledActivity, SettledUser, Verdict};
 use crate::{
     activity::Activity,
     infra::redis::{LuaScript, Shard},
@@ -219,7 +219,7 @@ impl CandidateService {
         DAY_SECS + to_draw.map_or(0, |to_draw| to_draw.num_seconds().max(0))
     }
 
-    /// Adds to the display counts, once: what is lost or doubled here is set right by
+    /// Adds to the display counts, once: what is doubled or lost here is set right by
     /// [`CandidateService::reconcile_counters`].
     async fn raise_display_counts(&self, settled: impl Iterator<Item = &SettledActivity>) {
         for settled in settled {
@@ -240,12 +240,28 @@ impl CandidateService {
         &self,
         activity: &Activity,
         joined: &[UserId],
+    ) -> Result<(), CandidateError> {
+        let failed = || CandidateError::redis("raise the display count", activity.id);
+        let base = self.redis().keys().count(activity.id);
+        let known: Option<u64> = self.redis().get(&base).await.map_err(failed())?;
+        // Redis has none of it or has lost it; a part that began here would be taken for the whole.
+        let Some(known) = known else {
+            return self.reconcile_count(activity).await;
+        };
+        let raised = self.add_to_display_count(activity, base, known, joined);
+        raised.await.map_err(failed())
+    }
+
+    async fn add_to_display_count(
+        &self,
+        activity: &Activity,
+        base: String,
+        known: u64,
+        joined: &[UserId],
     ) -> Result<(), RedisError> {
         let keys = self.redis().keys();
-        let base = keys.count(activity.id);
-        let known: Option<u64> = self.redis().get(&base).await?;
         let mut raises: BTreeMap<String, i64> = BTreeMap::new();
-        if known.unwrap_or(0) < self.shared.deps.settings.count_split {
+        if known < self.shared.deps.settings.count_split {
             let joined_count = i64::try_from(joined.len()).unwrap_or(i64::MAX);
             raises.insert(base, joined_count);
         } else {

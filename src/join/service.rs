@@ -169,7 +169,7 @@ impl JoinService {
         let id = detail.id;
         match (detail.status, detail.draw_at) {
             _ if !detail.is_public() => Err(JoinError::NotFound(id)),
-            (Status::Drawing | Status::Drawn, _) => Err(JoinError::Closed(id)),
+            (Status::Drawing | Status::Drawn | Status::Cancelled, _) => Err(JoinError::Closed(id)),
             (Status::Open, Some(draw_at)) if self.has_passed(draw_at) => Err(JoinError::Closed(id)),
             (Status::Open, Some(draw_at)) => Ok(draw_at),
             (
@@ -177,8 +177,7 @@ impl JoinService {
                 | Status::InReview
                 | Status::Rejected
                 | Status::Ready
-                | Status::Open
-                | Status::Cancelled,
+                | Status::Open,
                 _,
             ) => Err(JoinError::NotOpen(id)),
         }

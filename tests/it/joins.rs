@@ -198,7 +198,7 @@ async fn the_door_closes_at_draw_at_and_what_slips_through_is_told_apart() {
         (draft.0, 404, "activity_not_found"),
         (bag.id.0 + 1, 404, "activity_not_found"),
         (ready.0, 409, "activity_not_open"),
-        (cancelled.id.0, 409, "activity_not_open"),
+        (cancelled.id.0, 409, "activity_closed"),
     ] {
         join(id).await.expect_problem(status, code);
     }

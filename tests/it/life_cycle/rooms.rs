@@ -178,7 +178,7 @@ async fn check_given_back(world: &World, api: &Api, bag: &Bag) {
     let listed = api.get(&api.viewer(5), &path).await.expect(200);
     assert_eq!(listed["items"], json!([]), "{listed}");
     let late = api.post(&api.viewer(27), &bag.path("/join"), None).await;
-    late.expect_problem(409, "activity_not_open");
+    late.expect_problem(409, "activity_closed");
     // Whoever knew of it may see what became of it.
     let shown = api.get(&api.viewer(5), &bag.path("")).await.expect(200);
     assert_eq!(shown["status"], "cancelled", "{shown}");

@@ -4,7 +4,7 @@ use sea_orm::{ConnectionTrait, TransactionTrait};
 
 use super::giveaway::{Giveaway, Rooms, spec};
 use crate::{
-    harness::{Api, Process, RedisServer, World, eventually},
+    harness::{Api, BagSpec, Process, RedisServer, World, eventually},
     proxy::Proxy,
 };
 
@@ -187,4 +187,36 @@ async fn losing_all_of_redis_again_and_again_while_bags_are_drawn_changes_no_res
     stage.assert_drawn_right(&giveaways).await;
     rooms.close();
     stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_joins_after_a_loss_is_not_taken_for_all_participants() {
+    let redis = RedisServer::start().await;
+    let world = World::on_redis(&redis.url()).await;
+    // Nobody else sets the count right.
+    let process = world.serve_with(&[("SWEEPER__ENABLED", "false")]).await;
+    let api = world.api(&process).await;
+    let bag = api.open_bag(&BagSpec::waiting()).await;
+    let shown = async || {
+        let answer = api.get(&api.viewer(1), &bag.path("")).await.expect(200);
+        answer["participants"].as_u64().expect("a number")
+    };
+    api.join_all(&bag, 1..=40).await;
+    for user in 1..=40 {
+        api.settled(&bag, user).await;
+    }
+
+    redis.lose_everything().await;
+    api.join_all(&bag, 41..=45).await;
+    for user in 41..=45 {
+        api.settled(&bag, user).await;
+        assert!(shown().await >= 40, "{}", shown().await);
+    }
+    eventually("all of them to be shown", async || match shown().await {
+        45 => Ok(()),
+        count => Err(count),
+    })
+    .await;
+    process.stop().await;
+    world.end().await;
 }

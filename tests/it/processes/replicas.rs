@@ -77,14 +77,14 @@ async fn a_cancellation_at_one_process_ends_joins_at_the_other_within_its_memory
 
     at_a.post(&at_a.viewer(102), &bag.path("/join"), None)
         .await
-        .expect_problem(409, "activity_not_open");
+        .expect_problem(409, "activity_closed");
     let mut accepted_late = Vec::new();
     for user in 103.. {
         let answer = at_b
             .post(&at_b.viewer(user), &bag.path("/join"), None)
             .await;
         if answer.status != 202 {
-            answer.expect_problem(409, "activity_not_open");
+            answer.expect_problem(409, "activity_closed");
             break;
         }
         accepted_late.push(user);
