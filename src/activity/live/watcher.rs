@@ -44,7 +44,7 @@ impl Watcher {
         let activities = &self.shared.activities;
         let detail = || Box::pin(activities.detail(self.id)) as BoxFuture<'_, _>;
         let count = || Box::pin(self.count()) as BoxFuture<'_, _>;
-        let looks = looks(detail, count, |seen| self.tell(self.look(seen)));
+        let looks = looks(detail, count, |seen| self.tell(&self.look(seen)));
         tokio::pin!(looks);
         loop {
             tokio::select! {
@@ -83,10 +83,10 @@ impl Watcher {
         }
     }
 
-    fn tell(&self, look: Look) {
+    fn tell(&self, look: &Look) {
         let linger = self.shared.settings.linger_secs.duration();
         self.moments.send_if_modified(|held| {
-            let next = held.after(&look, linger);
+            let next = held.after(look, linger);
             let is_new = next.is_some();
             if let Some(next) = next {
                 *held = Arc::new(next);
