@@ -106,8 +106,11 @@ async fn processes_that_start_at_once_on_an_empty_database_migrate_it_once() {
     }
     let migrated = migrations(&world).await;
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations");
-    let files = std::fs::read_dir(folder).expect("migrations/").count();
-    assert_eq!(migrated.len(), files);
+    // The folder of the admin database's own is none of them.
+    let files = std::fs::read_dir(folder).expect("migrations/");
+    let names = files.map(|file| file.expect("a file").file_name());
+    let files = names.filter(|name| name.to_string_lossy().ends_with(".sql"));
+    assert_eq!(migrated.len(), files.count());
     for time in ["first", "second"] {
         let finished = luckybag(&["migrate"], world.variables());
         assert_eq!(finished.code, Some(0), "{time}: {}", finished.stderr);
