@@ -47,7 +47,7 @@ fn kind(name: &str) -> SpanKind {
     }
 }
 
-/// `POST /v1/activities/{id}/join`; a 5xx is a failure.
+/// `POST /v1/activities/{activityId}/join`; a 5xx is a failure.
 fn dress_request(span: &mut SpanData) {
     let method = text(&span.attributes, "http.method");
     let route = text(&span.attributes, "http.route");

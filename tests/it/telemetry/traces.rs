@@ -80,7 +80,7 @@ async fn a_join_and_a_draw_are_connected_traces() {
     process.stop().await;
 
     let spans = collector.spans();
-    let join = one(&spans, "POST /v1/activities/{id}/join");
+    let join = one(&spans, "POST /v1/activities/{activityId}/join");
     assert_eq!(
         (join.trace_id.as_str(), join.parent_id.as_str()),
         (TRACE, CALLER)
