@@ -173,11 +173,7 @@ impl JoinService {
             (Status::Open, Some(draw_at)) if self.has_passed(draw_at) => Err(JoinError::Closed(id)),
             (Status::Open, Some(draw_at)) => Ok(draw_at),
             (
-                Status::Draft
-                | Status::InReview
-                | Status::Rejected
-                | Status::Ready
-                | Status::Open,
+                Status::Draft | Status::InReview | Status::Rejected | Status::Ready | Status::Open,
                 _,
             ) => Err(JoinError::NotOpen(id)),
         }

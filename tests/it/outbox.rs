@@ -8,7 +8,6 @@ use std::{
     time::Duration,
 };
 
-use chrono::Utc;
 use futures_util::future::BoxFuture;
 use luckybag::{
     infra::{
@@ -16,7 +15,7 @@ use luckybag::{
         mysql::DatabaseClock,
         outbox::{Entry, Event, EventKind, Outbox, Project, ProjectError, Relay},
     },
-    kernel::ActivityId,
+    kernel::{ActivityId, Clock, SystemClock},
 };
 use sea_orm::TransactionTrait;
 use serde_json::json;
@@ -64,7 +63,7 @@ fn opened(number: u32) -> Entry {
         id: format!("opened:{number}"),
         kind: EventKind::ActivityOpened,
         schema_version: 1,
-        at: Utc::now(),
+        at: SystemClock.now(),
         data: json!({}),
     })
 }

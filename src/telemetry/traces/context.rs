@@ -40,13 +40,13 @@ impl TraceContext {
     /// Reads the `traceparent` of a caller of the API, who may be anybody: that it is sampled is no
     /// more than a wish. Empty when it is none, or while nothing is traced.
     pub fn of_caller(value: &str) -> Self {
-        Self(is_on().then(|| parse(value, true)).flatten())
+        Self(is_on().then(|| parse(value, Sender::Caller)).flatten())
     }
 
     /// Reads the `traceparent` of a message. Whoever may send one is one of us, and has decided whether
     /// the trace is sampled. Empty when it is none, or while nothing is traced.
     pub fn of_message(value: &str) -> Self {
-        Self(is_on().then(|| parse(value, false)).flatten())
+        Self(is_on().then(|| parse(value, Sender::Ourselves)).flatten())
     }
 
     /// The value of a `traceparent`; `None` when this is empty.
@@ -91,8 +91,16 @@ impl TraceContext {
     }
 }
 
+/// Whose word a header is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sender {
+    Caller,
+    /// A process of ours, which has decided about the trace.
+    Ourselves,
+}
+
 /// Version 00, or what a later version shares with it.
-fn parse(value: &str, is_remote: bool) -> Option<SpanContext> {
+fn parse(value: &str, sender: Sender) -> Option<SpanContext> {
     let mut parts = value.split('-');
     let [version, trace, span, flags] = [(); 4].map(|()| parts.next().unwrap_or_default());
     let is_hex = |text: &str, length: usize| {
@@ -115,7 +123,7 @@ fn parse(value: &str, is_remote: bool) -> Option<SpanContext> {
         TraceId::from_hex(trace).ok()?,
         SpanId::from_hex(span).ok()?,
         flags,
-        is_remote,
+        sender == Sender::Caller,
         TraceState::default(),
     );
     parsed.is_valid().then_some(parsed)
@@ -129,15 +137,17 @@ mod tests {
 
     #[test]
     fn a_traceparent_is_read_as_the_recommendation_says() {
-        let read = TraceContext(parse(GOOD, true));
+        let read = TraceContext(parse(GOOD, Sender::Caller));
         assert_eq!(read.to_header().as_deref(), Some(GOOD));
         let later = format!("cc{}-what-comes-after", &GOOD[2..]);
         assert_eq!(
-            TraceContext(parse(&later, true)).to_header().as_deref(),
+            TraceContext(parse(&later, Sender::Caller))
+                .to_header()
+                .as_deref(),
             Some(GOOD)
         );
         let unsampled = GOOD.replace("-01", "-00");
-        assert!(!parse(&unsampled, true).unwrap().is_sampled());
+        assert!(!parse(&unsampled, Sender::Caller).unwrap().is_sampled());
     }
 
     #[test]
@@ -153,7 +163,7 @@ mod tests {
             "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
             "00-0af7651916cd43dd8448eb211c80319c-b7ad6b716920333é-1",
         ] {
-            assert_eq!(parse(bad, true), None, "{bad:?}");
+            assert_eq!(parse(bad, Sender::Caller), None, "{bad:?}");
         }
     }
 }

@@ -173,11 +173,19 @@ mod tests {
     /// What is exported of every trace at any ratio above 0, as it is decided by the id.
     const LOW: u128 = 1;
 
-    /// Whether a child of a span of the trace is exported.
-    fn is_sampled(ratio: f64, trace_id: u128, flags: TraceFlags, is_remote: bool) -> bool {
-        let trace_id = TraceId::from(trace_id);
-        let (span_id, state) = (SpanId::from_bytes([1; 8]), TraceState::default());
-        let parent = SpanContext::new(trace_id, span_id, flags, is_remote, state);
+    fn of_caller(trace_id: u128, flags: TraceFlags) -> SpanContext {
+        let (id, state) = (SpanId::from_bytes([1; 8]), TraceState::default());
+        SpanContext::new(TraceId::from(trace_id), id, flags, true, state)
+    }
+
+    fn of_ours(trace_id: u128, flags: TraceFlags) -> SpanContext {
+        let (id, state) = (SpanId::from_bytes([1; 8]), TraceState::default());
+        SpanContext::new(TraceId::from(trace_id), id, flags, false, state)
+    }
+
+    /// Whether a child of the span is exported.
+    fn is_sampled(ratio: f64, parent: SpanContext) -> bool {
+        let trace_id = parent.trace_id();
         let parent = Context::new().with_remote_span_context(parent);
         let kind = SpanKind::Server;
         let result =
@@ -187,16 +195,16 @@ mod tests {
 
     #[test]
     fn a_caller_can_have_less_exported_but_not_more() {
-        assert!(is_sampled(1.0, LOW, TraceFlags::SAMPLED, true));
-        assert!(!is_sampled(1.0, LOW, TraceFlags::default(), true));
-        assert!(!is_sampled(0.0, LOW, TraceFlags::SAMPLED, true));
+        assert!(is_sampled(1.0, of_caller(LOW, TraceFlags::SAMPLED)));
+        assert!(!is_sampled(1.0, of_caller(LOW, TraceFlags::default())));
+        assert!(!is_sampled(0.0, of_caller(LOW, TraceFlags::SAMPLED)));
         // Not by the choice of an id either.
-        assert!(!is_sampled(1e-9, LOW, TraceFlags::SAMPLED, true));
+        assert!(!is_sampled(1e-9, of_caller(LOW, TraceFlags::SAMPLED)));
     }
 
     #[test]
     fn what_a_message_is_part_of_is_exported_as_a_whole_or_not_at_all() {
-        assert!(is_sampled(0.0, u128::MAX, TraceFlags::SAMPLED, false));
-        assert!(!is_sampled(1.0, LOW, TraceFlags::default(), false));
+        assert!(is_sampled(0.0, of_ours(u128::MAX, TraceFlags::SAMPLED)));
+        assert!(!is_sampled(1.0, of_ours(LOW, TraceFlags::default())));
     }
 }
