@@ -61,8 +61,8 @@ pub enum AppError {
     Migrate(#[from] MigrateError),
 
     #[error(
-        "stream.partitions is {configured}, but this installation was started with {settled}; to \
-         change that, stop every process and run `luckybag partitions {configured}`"
+        "stream.partitions is {configured}, but this installation has {settled}: set that, or, to \
+         change it, stop every process and run `luckybag partitions {configured}`"
     )]
     Partitions { configured: u16, settled: String },
 
