@@ -151,7 +151,12 @@ async fn a_file_breaks_off_when_its_rows_are_removed_meanwhile() {
 #[tokio::test(flavor = "multi_thread")]
 async fn few_files_are_made_at_a_time_one_for_a_user_and_one_that_is_left_makes_room() {
     let world = World::new().await;
-    let process = world.serve().await;
+    // Those who take nothing here are not cut off before they are needed.
+    let patient = [
+        ("SERVER__SEND_TIMEOUT_SECS", "50"),
+        ("SERVER__SHUTDOWN_GRACE_SECS", "110"),
+    ];
+    let process = world.serve_with(&patient).await;
     let api = world.api(&process).await;
     let bag = crowded(&world, &api).await;
     let path = bag.path("/participants.csv");

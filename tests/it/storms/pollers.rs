@@ -7,6 +7,7 @@ use std::{
 };
 
 use futures_util::future::join_all;
+use luckybag::kernel::format_timestamp;
 
 use super::{
     Truth, joined_bag,
@@ -212,11 +213,12 @@ async fn who_waits_for_the_draw_is_told_to_come_back_after_it_and_not_all_at_onc
     let token = room.apis[0].viewer(1);
     let mut line = Line::to(&room.apis[0]).await;
     eventually("drawAt to be known", async || {
-        let mut line = Line::to(&room.apis[0]).await;
-        match line.told(&room.bag, &token).await.next_poll_ms {
-            // Until then it is an hour away.
-            told if told <= 26_500 => Ok(()),
-            told => Err(told),
+        let shown = room.apis[0].get(&token, &room.bag.path("")).await;
+        let draw_at = shown.expect(200)["drawAt"].clone();
+        if draw_at == format_timestamp(room.bag.draw_at) {
+            Err(draw_at)
+        } else {
+            Ok(())
         }
     })
     .await;
