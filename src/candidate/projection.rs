@@ -245,11 +245,39 @@ impl CandidateService {
         let base = self.redis().keys().count(activity.id);
         let known: Option<u64> = self.redis().get(&base).await.map_err(failed())?;
         // Redis has none of it or has lost it; a part that began here would be taken for the whole.
-        let Some(known) = known else {
-            return self.reconcile_count(activity).await;
+        let known = match known {
+            Some(known) => known,
+            None => match self.begin_display_count(activity, &base).await? {
+                Begun::Here => return Ok(()),
+                Begun::Elsewhere { joined } => joined,
+            },
         };
         let raised = self.add_to_display_count(activity, base, known, joined);
         raised.await.map_err(failed())
+    }
+
+    /// Begins with all that `MySQL` knows of, unless another partition has just done so.
+    async fn begin_display_count(
+        &self,
+        activity: &Activity,
+        base: &str,
+    ) -> Result<Begun, CandidateError> {
+        let joined = self.pool_count(activity.id).await?.joined();
+        let shown = i64::try_from(joined).unwrap_or(i64::MAX);
+        let life = Expiration::PXAT(pool_lapses_at(activity).timestamp_millis());
+        let absent = Some(SetOptions::NX);
+        let begun: Option<String> = self
+            .redis()
+            .set(base, shown, Some(life), absent, false)
+            .await
+            .map_err(CandidateError::redis(
+                "begin the display count",
+                activity.id,
+            ))?;
+        Ok(match begun {
+            Some(_) => Begun::Here,
+            None => Begun::Elsewhere { joined },
+        })
     }
 
     async fn add_to_display_count(
@@ -297,6 +325,12 @@ impl CandidateService {
         });
         try_join_all(calls).await.map(|_| ())
     }
+}
+
+/// Who has begun a display count, and so has counted the joins of his batch in it.
+enum Begun {
+    Here,
+    Elsewhere { joined: u64 },
 }
 
 /// Which of the split display counts counts a user.

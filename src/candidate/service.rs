@@ -12,7 +12,11 @@ use super::{
 };
 use crate::{
     activity,
-    infra::{broker::Broker, mysql::DatabaseClock, redis::Redis},
+    infra::{
+        broker::Broker,
+        mysql::{DatabaseClock, within_limit},
+        redis::Redis,
+    },
     kernel::ActivityId,
     settings::{CandidateSettings, JoinSettings},
 };
@@ -130,7 +134,7 @@ impl CandidateService {
 
     /// How many participations there are, by verdict, as committed.
     pub async fn pool_count(&self, id: ActivityId) -> Result<PoolCount, CandidateError> {
-        let shards = store::read_pool_counts(self.db(), id)
+        let shards = within_limit(store::read_pool_counts(self.db(), id))
             .await
             .map_err(CandidateError::database("count the participations", id))?;
         let mut total = PoolCount::default();

@@ -196,7 +196,10 @@ impl WinnerService {
         let list = match self.read_mysql(id, round).await {
             Ok(list) => lists.keep(id, list).await,
             Err(error) => {
-                *failed_at = Some(Instant::now());
+                // Whoever waited finds for itself that the rows are gone for good.
+                if !matches!(error, WinnerError::Expired(_)) {
+                    *failed_at = Some(Instant::now());
+                }
                 return Err(error);
             }
         };

@@ -1,6 +1,6 @@
 //! Brings the schema up to date; two replicas may try at the same time.
 
-use std::sync::LazyLock;
+use std::{sync::LazyLock, time::Duration};
 
 use sea_orm::DatabaseConnection;
 use sqlx::{Connection, MySqlConnection, migrate::Migrator};
@@ -55,8 +55,17 @@ pub async fn migrate_admin(
     run(&ADMIN_MIGRATIONS, locked.ok_or(MigrateError::Stopped)??).await
 }
 
-/// A connection of its own, whose end gives the lock back.
+/// Nothing has been changed yet, so a server that does not answer can be given up.
 async fn lock(db: &DatabaseConnection) -> Result<MySqlConnection, MigrateError> {
+    const SLACK: Duration = Duration::from_secs(10);
+
+    let limit = Duration::from_secs(LOCK_WAIT_SECS.into()) + SLACK;
+    let locked = tokio::time::timeout(limit, wait_for_lock(db)).await;
+    locked.unwrap_or(Err(MigrateError::Connection(sqlx::Error::PoolTimedOut)))
+}
+
+/// A connection of its own, whose end gives the lock back.
+async fn wait_for_lock(db: &DatabaseConnection) -> Result<MySqlConnection, MigrateError> {
     let pool = db.get_mysql_connection_pool();
     let mut connection = pool
         .acquire()

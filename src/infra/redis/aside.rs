@@ -8,6 +8,7 @@ use fred::{
     types::{Expiration, SetOptions},
 };
 
+use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
 use super::{LuaScript, Redis};
@@ -52,24 +53,18 @@ where
     if !redis.is_connected() || redis.is_silent() {
         return Asked::Silent;
     }
+    let until = Instant::now() + PATIENCE;
     // On the heap, as is what follows: commands of the client are large futures.
-    let answer = Box::pin(async {
+    let first = Box::pin(async {
         if let Some(copy) = read().await? {
-            return Ok(Asked::Found(copy));
+            return Ok(Some(Asked::Found(copy)));
         }
-        if let Some(refill) = claim_refill(redis, key).await? {
-            return Ok(Asked::Missing(refill));
-        }
-        for _ in 0..LOOKS {
-            tokio::time::sleep(LOOK_PAUSE).await;
-            if let Some(copy) = read().await? {
-                return Ok(Asked::Found(copy));
-            }
-        }
-        Ok::<_, E>(Asked::Missing(Refill::default()))
+        let refill = claim_refill(redis, key).await?;
+        Ok::<_, E>(refill.map(Asked::Missing))
     });
-    match tokio::time::timeout(PATIENCE, answer).await {
-        Ok(Ok(asked)) => asked,
+    match timeout_at(until, first).await {
+        Ok(Ok(Some(asked))) => asked,
+        Ok(Ok(None)) => await_refill(key, until, read).await,
         Ok(Err(error)) => {
             log_failure(key, &error);
             Asked::Silent
@@ -82,8 +77,37 @@ where
     }
 }
 
+/// Looks for what another process is refilling. That it takes long says nothing about Redis.
+async fn await_refill<T, E, Reading>(
+    key: &str,
+    until: Instant,
+    read: impl Fn() -> Reading,
+) -> Asked<T>
+where
+    E: Error + 'static,
+    Reading: Future<Output = Result<Option<T>, E>>,
+{
+    let looking = Box::pin(async {
+        for _ in 0..LOOKS {
+            tokio::time::sleep(LOOK_PAUSE).await;
+            if let Some(copy) = read().await? {
+                return Ok(Some(copy));
+            }
+        }
+        Ok::<_, E>(None)
+    });
+    match timeout_at(until, looking).await {
+        Ok(Ok(Some(copy))) => Asked::Found(copy),
+        Ok(Ok(None)) | Err(_) => Asked::Missing(Refill::default()),
+        Ok(Err(error)) => {
+            log_failure(key, &error);
+            Asked::Silent
+        }
+    }
+}
+
 /// Fills the copy at `key` by `write`, for at most 3 s, and lets others refill it again; does nothing
-/// while Redis is away or silent.
+/// while Redis is away, or silent and nobody waits.
 pub async fn fill<E>(
     redis: &Redis,
     key: &str,
@@ -92,7 +116,8 @@ pub async fn fill<E>(
 ) where
     E: Error + From<RedisError> + 'static,
 {
-    if !redis.is_connected() || redis.is_silent() {
+    let is_waited_for = refill.holder.is_some();
+    if !redis.is_connected() || (redis.is_silent() && !is_waited_for) {
         return;
     }
     let filling = Box::pin(async {
