@@ -219,7 +219,7 @@ async fn a_process_that_missed_the_change_ends_by_itself() {
     let status = process.exit_status().await;
     assert_eq!(status.code(), Some(1), "{}", process.log_tail());
     let last = process.log_lines().pop().expect("an error");
-    assert!(last.contains("was started with 4"), "{last}");
+    assert!(last.contains("this installation has 4"), "{last}");
     world.end().await;
 }
 
@@ -273,7 +273,7 @@ async fn a_process_that_is_starting_when_the_number_is_changed_ends_by_itself() 
     let status = process.exit_status().await;
     assert_eq!(status.code(), Some(1), "{}", process.log_tail());
     let last = process.log_lines().pop().expect("an error");
-    assert!(last.contains("was started with 4"), "{last}");
+    assert!(last.contains("this installation has 4"), "{last}");
     world.end().await;
 }
 

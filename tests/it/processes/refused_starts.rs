@@ -12,7 +12,7 @@ async fn another_number_of_partitions_than_the_installation_has_is_refused() {
     let error = refusal(world.spawn(&[("STREAM__PARTITIONS", "3")]), 1).await;
 
     assert!(error.contains("stream.partitions is 3"), "{error}");
-    assert!(error.contains("was started with 2"), "{error}");
+    assert!(error.contains("this installation has 2"), "{error}");
     // The refused start has changed nothing.
     world.serve().await.stop().await;
     world.end().await;
