@@ -13,9 +13,7 @@ use crate::{
         LiveService,
     },
     admin_copy::AdminCopier,
-    candidate::{
-        self, CandidateDeps, CandidateService, CountProjection, DenyService, Ingress, IngressDeps,
-    },
+    candidate::{self, CandidateDeps, CandidateService, DenyService, Ingress, IngressDeps},
     draw::{self, DrawDeps, DrawService, ProofDeps, ProofService},
     http::{Exports, Routes},
     infra::{
@@ -100,7 +98,7 @@ impl Services {
             }),
             ingress: ingress(settings, connections),
             copies: copies(settings, connections, relaying),
-            relay: Arc::new(relay(connections, &activities, &candidates)),
+            relay: Arc::new(relay(connections, &activities)),
             proofs: ProofService::new(ProofDeps {
                 db: connections.db.clone(),
                 winners: winners.clone(),
@@ -277,12 +275,7 @@ fn copies(
     Some(Arc::new(relay))
 }
 
-fn relay(
-    connections: &Connections,
-    activities: &ActivityService,
-    candidates: &CandidateService,
-) -> Relay {
-    let counts = CountProjection(candidates.clone());
+fn relay(connections: &Connections, activities: &ActivityService) -> Relay {
     let details = DetailProjection(activities.clone());
     let winners = WinnerProjection::new(
         connections.db.clone(),
@@ -296,6 +289,5 @@ fn relay(
         connections.outbox.clone(),
     )
     .with_projection(activity::PROJECTION, Arc::new(details))
-    .with_projection(CountProjection::NAME, Arc::new(counts))
     .with_projection(WinnerProjection::NAME, Arc::new(winners))
 }

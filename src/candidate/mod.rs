@@ -5,7 +5,6 @@ mod admission;
 mod age;
 mod claim;
 mod consumer;
-mod count_projection;
 mod deny;
 pub mod entries;
 mod error;
@@ -31,7 +30,6 @@ mod store;
 mod user_data;
 
 pub use consumer::StreamConsumer;
-pub use count_projection::CountProjection;
 pub use deny::{DenyService, routes as deny_routes};
 pub use error::CandidateError;
 pub use exact::lock_eligible;

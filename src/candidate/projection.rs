@@ -8,12 +8,12 @@ use std::{
 use chrono::TimeDelta;
 use fred::{
     error::{Error as RedisError, ErrorKind},
-    interfaces::{ClientLike, KeysInterface, SetsInterface},
-    types::{Expiration, SetOptions, config::Options},
+    interfaces::{KeysInterface, SetsInterface},
+    types::{Expiration, SetOptions},
 };
 use futures_util::future::try_join_all;
 
-use super::{CandidateError, CandidateService, SettledActivity, SettledUser, Verdict};
+use super::{CandidateService, SettledActivity, SettledUser, Verdict};
 use crate::{
     activity::Activity,
     infra::redis::{LuaScript, Shard},
@@ -29,9 +29,6 @@ const PAUSE: Duration = Duration::from_millis(200);
 const JOIN_TRACE_SECS: i64 = 1_800;
 const DAY_SECS: i64 = 86_400;
 const POOL_LIFE: TimeDelta = TimeDelta::days(7);
-
-/// How many keys the display count is split over.
-pub(super) const COUNT_PARTS: u8 = 6;
 
 pub(super) struct Scripts {
     project: LuaScript,
@@ -67,10 +64,7 @@ impl CandidateService {
             return;
         }
         match tokio::time::timeout(PATIENCE, self.project_repeatedly(settled.clone())).await {
-            Ok(()) => {
-                outage.end();
-                self.raise_display_counts(settled).await;
-            }
+            Ok(()) => outage.end(),
             Err(elapsed) => {
                 outage.begin(&elapsed);
                 self.owe_rebuilds(settled);
@@ -219,125 +213,24 @@ impl CandidateService {
         DAY_SECS + to_draw.map_or(0, |to_draw| to_draw.num_seconds().max(0))
     }
 
-    /// Adds to the display counts, once: what is doubled or lost here is set right by
-    /// [`CandidateService::reconcile_counters`].
-    async fn raise_display_counts(&self, settled: impl Iterator<Item = &SettledActivity>) {
-        for settled in settled {
-            let joined: Vec<UserId> = settled.newly_joined().collect();
-            if joined.is_empty() {
-                continue;
-            }
-            if let Err(error) = self.raise_display_count(&settled.activity, &joined).await {
-                tracing::debug!(
-                    error = &error as &dyn std::error::Error,
-                    "display count not raised"
-                );
-            }
-        }
-    }
-
-    async fn raise_display_count(
-        &self,
-        activity: &Activity,
-        joined: &[UserId],
-    ) -> Result<(), CandidateError> {
-        let failed = || CandidateError::redis("raise the display count", activity.id);
-        let base = self.redis().keys().count(activity.id);
-        let known: Option<u64> = self.redis().get(&base).await.map_err(failed())?;
-        // Redis has none of it or has lost it; a part that began here would be taken for the whole.
-        let known = match known {
-            Some(known) => known,
-            None => match self.begin_display_count(activity, &base).await? {
-                Begun::Here => return Ok(()),
-                Begun::Elsewhere { joined } => joined,
-            },
-        };
-        let raised = self.add_to_display_count(activity, base, known, joined);
-        raised.await.map_err(failed())
-    }
-
-    /// Begins with all that `MySQL` knows of, unless another partition has just done so.
-    async fn begin_display_count(
-        &self,
-        activity: &Activity,
-        base: &str,
-    ) -> Result<Begun, CandidateError> {
-        let joined = self.pool_count(activity.id).await?.joined();
-        let shown = i64::try_from(joined).unwrap_or(i64::MAX);
-        let life = Expiration::PXAT(pool_lapses_at(activity).timestamp_millis());
-        let absent = Some(SetOptions::NX);
-        let begun: Option<String> = self
-            .redis()
-            .set(base, shown, Some(life), absent, false)
-            .await
-            .map_err(CandidateError::redis(
-                "begin the display count",
-                activity.id,
-            ))?;
-        Ok(match begun {
-            Some(_) => Begun::Here,
-            None => Begun::Elsewhere { joined },
-        })
-    }
-
-    async fn add_to_display_count(
-        &self,
-        activity: &Activity,
-        base: String,
-        known: u64,
-        joined: &[UserId],
-    ) -> Result<(), RedisError> {
-        let keys = self.redis().keys();
-        let mut raises: BTreeMap<String, i64> = BTreeMap::new();
-        if known < self.shared.deps.settings.count_split {
-            let joined_count = i64::try_from(joined.len()).unwrap_or(i64::MAX);
-            raises.insert(base, joined_count);
-        } else {
-            for user_id in joined {
-                let part = count_part(*user_id);
-                *raises
-                    .entry(keys.count_shard(activity.id, part))
-                    .or_default() += 1;
-            }
-        }
-        // The client's own retry could add twice.
-        let once = self.redis().next().with_options(&Options {
-            max_attempts: Some(1),
-            ..Options::default()
-        });
-        let lapses_at = pool_lapses_at(activity).timestamp_millis();
-        for (key, more) in raises {
-            let _: i64 = once.incr_by(&key, more).await?;
-            let _: () = self.redis().pexpire_at(&key, lapses_at, None).await?;
-        }
-        Ok(())
-    }
-
-    /// Empties shards of a pool.
+    /// Empties shards of a pool, and forgets who was counted in them.
     pub(super) async fn reset_shards(
         &self,
         activity: &Activity,
         shards: &BTreeSet<Shard>,
     ) -> Result<(), RedisError> {
+        let partakers = self.redis().next().pipeline();
+        for shard in shards {
+            let key = self.redis().keys().partake(activity.id, *shard);
+            let _: () = partakers.unlink(key).await?;
+        }
+        partakers.all::<()>().await?;
         let reset = &self.shared.scripts.reset;
         let calls = shards.iter().map(|shard| {
             reset.run::<()>(self.redis(), self.pool_keys(activity, *shard), Vec::new())
         });
         try_join_all(calls).await.map(|_| ())
     }
-}
-
-/// Who has begun a display count, and so has counted the joins of his batch in it.
-enum Begun {
-    Here,
-    Elsewhere { joined: u64 },
-}
-
-/// Which of the split display counts counts a user.
-fn count_part(user_id: UserId) -> u8 {
-    #[expect(clippy::cast_possible_truncation, reason = "the remainder is below 6")]
-    let part = (user_id.0 % u64::from(COUNT_PARTS)) as u8;
-    part
 }
 
 /// When what Redis holds of an activity's participants lapses.

@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use fred::{error::Error as RedisError, interfaces::KeysInterface};
+use fred::{
+    error::Error as RedisError,
+    interfaces::{KeysInterface, SetsInterface},
+};
 use futures_util::future::BoxFuture;
 use moka::future::Cache;
 use tokio::sync::Semaphore;
@@ -10,12 +13,12 @@ use tokio::sync::Semaphore;
 use super::{
     CandidateError, CandidateService, ParticipantState, PoolCount, Rules, SettledActivity,
     SettledUser,
-    projection::{COUNT_PARTS, timed_out},
+    projection::timed_out,
     store::{self, Lock},
 };
 use crate::{
     activity::{self, CountParticipants},
-    infra::mysql::read_in_turn,
+    infra::{mysql::read_in_turn, redis::Shard},
     kernel::{ActivityId, UserId},
 };
 
@@ -29,11 +32,14 @@ pub(super) struct FallbackReads {
     /// `None` for whoever has no participation, which Redis does not remember.
     participants: Cache<(ActivityId, UserId), Option<ParticipantState>>,
     joined_counts: Cache<ActivityId, u64>,
+    /// What has been shown, for longer than a rebuild takes to be seen to and done.
+    highest_counts: Cache<ActivityId, u64>,
 }
 
 impl FallbackReads {
     /// How old an answer may be.
     const MEMORY: Duration = Duration::from_secs(1);
+    const HIGHEST_COUNT_KEPT: Duration = Duration::from_mins(1);
     const PARTICIPANTS_KEPT: u64 = 50_000;
     const COUNTS_KEPT: u64 = 10_000;
 
@@ -47,6 +53,10 @@ impl FallbackReads {
             joined_counts: Cache::builder()
                 .max_capacity(Self::COUNTS_KEPT)
                 .time_to_live(Self::MEMORY)
+                .build(),
+            highest_counts: Cache::builder()
+                .max_capacity(Self::COUNTS_KEPT)
+                .time_to_live(Self::HIGHEST_COUNT_KEPT)
                 .build(),
         }
     }
@@ -118,11 +128,25 @@ impl CandidateService {
         );
     }
 
-    /// How many participants are shown; may lag a little behind.
+    /// How many participants there are to show: as many as Redis knows, but not fewer than were shown
+    /// before or, the first time, than `MySQL` knows. Redis may have lost some that are put back
+    /// meanwhile.
     pub async fn participant_count(&self, id: ActivityId) -> Result<u64, CandidateError> {
-        if let Ok(Some(shown)) = self.ask_redis(self.shown_count(id)).await {
-            return Ok(shown);
+        let highest = &self.shared.fallback.highest_counts;
+        let count = match self.ask_redis(self.shown_count(id)).await {
+            // There are none yet, or Redis has lost them all.
+            Ok(0) | Err(_) => self.stored_count(id).await?,
+            Ok(shown) if highest.contains_key(&id) => shown,
+            Ok(shown) => shown.max(self.stored_count(id).await.unwrap_or(0)),
+        };
+        let before = highest.get(&id).await.unwrap_or(0);
+        if count >= before {
+            highest.insert(id, count).await;
         }
+        Ok(count.max(before))
+    }
+
+    async fn stored_count(&self, id: ActivityId) -> Result<u64, CandidateError> {
         let read = Box::pin(async move {
             let read = store::read_pool_counts(self.db(), id);
             let counts = read_in_turn(&self.shared.fallback.permits, read)
@@ -135,16 +159,15 @@ impl CandidateService {
         known.map_err(CandidateError::Shared)
     }
 
-    /// The sum of the display counts; `None` when there is none of them.
-    pub(super) async fn shown_count(&self, id: ActivityId) -> Result<Option<u64>, RedisError> {
+    /// How many users Redis knows to be in.
+    async fn shown_count(&self, id: ActivityId) -> Result<u64, RedisError> {
         let keys = self.redis().keys();
         let pipeline = self.redis().next().pipeline();
-        let _: () = pipeline.get(keys.count(id)).await?;
-        for part in 0..COUNT_PARTS {
-            let _: () = pipeline.get(keys.count_shard(id, part)).await?;
+        for shard in Shard::all() {
+            let _: () = pipeline.scard(keys.partake(id, shard)).await?;
         }
-        let shown: Vec<Option<u64>> = pipeline.all().await?;
-        Ok(shown.into_iter().flatten().reduce(|sum, part| sum + part))
+        let shown: Vec<u64> = pipeline.all().await?;
+        Ok(shown.into_iter().sum())
     }
 
     /// Asks Redis, but not for long, and not at all while it is known to be away.

@@ -1,4 +1,4 @@
-//! Sets Redis right from `MySQL`: the pool, the summaries, the display counts. Each call is one
+//! Sets Redis right from `MySQL`: the pool, the participants and their summaries. Each call is one
 //! bounded step that may be repeated at any time.
 
 use std::{
@@ -8,14 +8,12 @@ use std::{
 
 use fred::{
     error::Error as RedisError,
-    interfaces::{HashesInterface, KeysInterface, SortedSetsInterface},
+    interfaces::{HashesInterface, SetsInterface, SortedSetsInterface},
 };
-use parking_lot::Mutex;
 
 use super::{
     CandidateError, CandidateService, PoolCount, Rules, SettledActivity, SettledUser,
     claim::RebuildClaim,
-    projection::{COUNT_PARTS, pool_lapses_at},
     store::{self, PageOf},
 };
 use crate::{
@@ -46,11 +44,8 @@ impl CandidateService {
             .await
             .map_err(CandidateError::database("read the rules", id))?
             .ok_or(CandidateError::UnknownActivity(id))?;
-        let rebuilt = self
-            .rebuild_shards(&activity, &Shard::all().collect())
-            .await?;
-        self.reconcile_count(&activity).await?;
-        Ok(rebuilt)
+        self.rebuild_shards(&activity, &Shard::all().collect())
+            .await
     }
 
     /// `None`: another process is at it. Two at once would do no harm, only twice the work.
@@ -120,7 +115,7 @@ impl CandidateService {
             return Ok(0);
         }
         let mut rebuilt = self.rebuild_owed().await?;
-        let Some(before) = self.look_again(&self.shared.pool_look).await? else {
+        let Some(before) = self.look_again().await? else {
             return Ok(rebuilt);
         };
         let behind = self.find_all_lagging(before).await?;
@@ -177,7 +172,8 @@ impl CandidateService {
 
     /// Looks at the counts of all open activities; answers the look before it, if that is old
     /// enough.
-    async fn look_again(&self, last: &Mutex<Option<Look>>) -> Result<Option<Look>, CandidateError> {
+    async fn look_again(&self) -> Result<Option<Look>, CandidateError> {
+        let last = &self.shared.pool_look;
         let is_too_early = |look: &Look| look.taken_at.elapsed() < GRACE;
         if last.lock().as_ref().is_some_and(is_too_early) {
             return Ok(None);
@@ -215,71 +211,18 @@ impl CandidateService {
         for shard in counts.keys() {
             let _: () = pipeline.zcard(keys.candidate(id, *shard)).await?;
             let _: () = pipeline.hget(keys.revision(id, *shard), "sum").await?;
+            let _: () = pipeline.scard(keys.partake(id, *shard)).await?;
         }
         let shown: Vec<Option<u64>> = pipeline.all().await?;
         let lagging = counts
             .iter()
-            .zip(shown.chunks_exact(2))
+            .zip(shown.chunks_exact(3))
             .filter(|((_, counted), shown)| {
                 shown[0].unwrap_or(0) < counted.pooled
                     || shown[1].unwrap_or(0) < counted.revision_sum
+                    || shown[2].unwrap_or(0) < counted.joined()
             })
             .map(|((shard, _), _)| *shard);
         Ok(lagging.collect())
-    }
-
-    /// Sets the display counts of open activities right where they are not between what `MySQL`
-    /// had counted 5 s before and what it counts now; answers how many.
-    pub async fn reconcile_counters(&self) -> Result<usize, CandidateError> {
-        if !self.redis().is_connected() {
-            return Ok(0);
-        }
-        let Some(before) = self.look_again(&self.shared.count_look).await? else {
-            return Ok(0);
-        };
-        let mut reconciled = 0;
-        for (id, counts) in before.counts {
-            let before: u64 = counts.values().map(PoolCount::joined).sum();
-            let shown = self
-                .shown_count(id)
-                .await
-                .map_err(CandidateError::redis("read the display count", id))?
-                .unwrap_or(0);
-            // Read after Redis, which is never ahead.
-            let now = self.pool_count(id).await?.joined();
-            if (before..=now).contains(&shown) {
-                continue;
-            }
-            let found = within_limit(activity::find(self.db(), id))
-                .await
-                .map_err(CandidateError::database("read the activity", id))?;
-            if let Some(activity) = found {
-                self.reconcile_count(&activity).await?;
-                reconciled += 1;
-            }
-        }
-        Ok(reconciled)
-    }
-
-    /// Sets the display count of one activity from `MySQL`, as after the freeze.
-    pub async fn reconcile_count(&self, activity: &Activity) -> Result<(), CandidateError> {
-        let joined_count = self.pool_count(activity.id).await?.joined();
-        self.write_count(activity, joined_count)
-            .await
-            .map_err(CandidateError::redis("set the display count", activity.id))
-    }
-
-    async fn write_count(&self, activity: &Activity, joined_count: u64) -> Result<(), RedisError> {
-        let keys = self.redis().keys();
-        let base = keys.count(activity.id);
-        let joined_count = i64::try_from(joined_count).unwrap_or(i64::MAX);
-        let lapses_at = pool_lapses_at(activity).timestamp_millis();
-        let pipeline = self.redis().next().pipeline();
-        let _: () = pipeline.set(&base, joined_count, None, None, false).await?;
-        let _: () = pipeline.pexpire_at(&base, lapses_at, None).await?;
-        for part in 0..COUNT_PARTS {
-            let _: () = pipeline.del(keys.count_shard(activity.id, part)).await?;
-        }
-        pipeline.all::<()>().await
     }
 }

@@ -50,7 +50,6 @@ pub(super) struct Shared {
     /// Activities of which something could not be projected.
     pub(super) owed_rebuilds: Mutex<BTreeSet<ActivityId>>,
     pub(super) pool_look: Mutex<Option<Look>>,
-    pub(super) count_look: Mutex<Option<Look>>,
 }
 
 /// The first of the eligible participants, best first.
@@ -91,7 +90,6 @@ impl CandidateService {
             outage: Outage::default(),
             owed_rebuilds: Mutex::default(),
             pool_look: Mutex::default(),
-            count_look: Mutex::default(),
         };
         Self {
             shared: Arc::new(shared),

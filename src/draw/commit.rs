@@ -14,7 +14,7 @@ use crate::{
         self, Activity, Actor, Status, audit,
         drawing::{self, FinalFigures},
     },
-    candidate::{self, CountProjection, PoolCount, Selection},
+    candidate::{self, PoolCount, Selection},
     infra::{
         mysql::{TransactionRetry, within_limit},
         outbox::{Entry, Outbox},
@@ -144,7 +144,7 @@ impl<'a> Settlement<'a> {
     }
 
     /// What the transaction owes. The winners are told by `notify_progress`.
-    fn owed(&self, version: u32, drawn_at: Timestamp) -> [Entry; 4] {
+    fn owed(&self, version: u32, drawn_at: Timestamp) -> [Entry; 3] {
         let activity_id = self.activity.id;
         let project = |what| Entry::Project {
             what,
@@ -161,7 +161,6 @@ impl<'a> Settlement<'a> {
         [
             Entry::Publish(drawn),
             project("activity"),
-            project(CountProjection::NAME),
             project(WinnerProjection::NAME),
         ]
     }

@@ -214,7 +214,6 @@ pub struct CandidateSettings {
     pub trim_after: u64,
     /// At least 0, below 1.
     pub trim_floor: f64,
-    pub count_split: u64,
 }
 
 impl CandidateSettings {

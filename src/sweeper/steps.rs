@@ -55,10 +55,6 @@ pub fn steps(deps: &SweeperDeps) -> Vec<Step> {
             candidates.rebuild_lagging().await
         })
         .long(),
-        step("reconcile_counters", candidates, |candidates| async move {
-            candidates.reconcile_counters().await
-        })
-        .every(10),
         step("stock", activities, alarm_stock).every(60),
         step("results", draws, alarm_results).every(60),
         step("old_answers", answers, |answers| async move {

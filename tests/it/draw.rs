@@ -15,8 +15,8 @@ use futures_util::{StreamExt, future::join_all};
 use luckybag::{
     activity::{self, ActivityDeps, ActivityService, Seed, drawing},
     candidate::{
-        CandidateDeps, CandidateService, CountProjection, JoinRequest, Standing, StreamConsumer,
-        StreamMessage, partition_of,
+        CandidateDeps, CandidateService, JoinRequest, Standing, StreamConsumer, StreamMessage,
+        partition_of,
     },
     draw::{DrawConsumer, DrawDeps, DrawOutcome, DrawService},
     infra::{
@@ -345,25 +345,6 @@ async fn three_processes_at_once_draw_once() {
     let row = activity::find(&rig.db, BAG).await.unwrap().unwrap();
     assert!(row.drawn_at >= row.draw_at);
     assert_eq!((row.joined_count, row.eligible_count), (Some(40), Some(40)));
-    rig.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_draw_owes_the_final_count_of_participants() {
-    let rig = Rig::start().await;
-    rig.run_the_stream();
-    rig.given_a_bag(-10, 6).await;
-    let count = rig.redis.keys().count(BAG);
-    let () = rig.redis.set(count, 4, None, None, false).await.unwrap();
-
-    assert_eq!(rig.drawer().draw(BAG).await.unwrap(), DrawOutcome::Drawn);
-
-    let owed = "SELECT COUNT(*) FROM outbox WHERE dedupe_key LIKE 'project:candidates:77:%'";
-    assert_eq!(rig.count(owed).await, 1);
-    assert_eq!(rig.candidates.participant_count(BAG).await.unwrap(), 4);
-    let projection = CountProjection(rig.candidates.clone());
-    projection.project(BAG).await.unwrap();
-    assert_eq!(rig.candidates.participant_count(BAG).await.unwrap(), 6);
     rig.end().await;
 }
 

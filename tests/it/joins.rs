@@ -70,9 +70,7 @@ async fn displayed_count(world: &World, api: &Api, bag: &Bag, expected: usize) {
         }
     })
     .await;
-    let key = world.keys().count(bag.id);
-    let shown: Option<String> = world.redis.get(key).await.expect("Redis answers");
-    assert_eq!(shown, Some(expected.to_string()));
+    assert_eq!(world.shown_participants(bag).await.len(), expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]

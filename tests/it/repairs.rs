@@ -89,12 +89,7 @@ async fn a_pool_is_rebuilt_on_demand_by_one_process_at_a_time() {
     assert_eq!(held, None, "the claim is given back");
     let shown = world.user_state(&bag, 41).await.expect("a summary");
     assert_eq!(shown["reason"], "blocked", "{shown}");
-    let count: u64 = world
-        .redis
-        .get(world.keys().count(bag.id))
-        .await
-        .expect("Redis answers");
-    assert_eq!(count, 40);
+    assert_eq!(world.shown_participants(&bag).await.len(), 40);
 
     let empty = world.operate(&format!("rebuild {draft}"), &[]).await;
     assert!(empty.printed().contains("rebuilt: 0 "), "{empty:?}");

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{batch::Part, merge::Merged};
 use crate::{
     activity::{Activity, Status},
-    candidate::{ParticipantState, Participation, Rules, UserRows, Verdict},
+    candidate::{ParticipantState, Participation, Rules, UserRows},
     kernel::{ActivityId, RoomId, UserId},
     telemetry::metrics,
 };
@@ -162,16 +162,6 @@ impl Tally {
         if count > 0 {
             *self.dropped.entry(reason).or_default() += count;
         }
-    }
-}
-
-impl SettledActivity {
-    /// Participants whose verdict this batch gave and whose join holds.
-    pub(in crate::candidate) fn newly_joined(&self) -> impl Iterator<Item = UserId> {
-        self.users
-            .iter()
-            .filter(|(_, user)| user.is_new && user.state.verdict == Verdict::Joined)
-            .map(|(user_id, _)| *user_id)
     }
 }
 

@@ -83,7 +83,8 @@ impl Keys {
         format!("{}:user:state:{id}:{user}", self.namespace)
     }
 
-    /// Set of user ids that passed the admission filters. Lives to the draw + 7 days.
+    /// Set of user ids that passed the admission filters: the participants that are shown. Lives to
+    /// the draw + 7 days.
     pub fn partake(&self, id: ActivityId, shard: Shard) -> String {
         format!("{}:partake:{id}:{shard}", self.namespace)
     }
@@ -97,17 +98,6 @@ impl Keys {
     /// of its candidate shard and with its life.
     pub fn revision(&self, id: ActivityId, shard: Shard) -> String {
         format!("{}:rev:{{{}}}", self.namespace, self.candidate(id, shard))
-    }
-
-    /// String: participants up to the split threshold. Lives to the draw + 7 days.
-    pub fn count(&self, id: ActivityId) -> String {
-        format!("{}:count:{id}", self.namespace)
-    }
-
-    /// String: participants above the split threshold, by user id modulo 6. Lives to the draw +
-    /// 7 days.
-    pub fn count_shard(&self, id: ActivityId, part: u8) -> String {
-        format!("{}:count:{id}:shard:{part}", self.namespace)
     }
 
     /// String: who draws. For observers, decides nothing. Lives 600 s.
@@ -169,8 +159,6 @@ mod tests {
             keys.partake(id, shard),
             keys.candidate(id, shard),
             keys.revision(id, shard),
-            keys.count(id),
-            keys.count_shard(id, 5),
             keys.draw_lock(id),
             keys.win_period(user),
             keys.win_list(id),
@@ -192,8 +180,6 @@ mod tests {
                 "lb:partake:12:7",
                 "lb:candidate:12:7",
                 "lb:rev:{lb:candidate:12:7}",
-                "lb:count:12",
-                "lb:count:12:shard:5",
                 "lb:draw:lock:12",
                 "lb:win:period:23",
                 "lb:win:list:12",

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fred::interfaces::{HashesInterface, KeysInterface, SortedSetsInterface};
+use fred::interfaces::{HashesInterface, KeysInterface, SetsInterface, SortedSetsInterface};
 use luckybag::{
     activity::{self, Activity, Seed},
     candidate::Standing,
@@ -71,6 +71,7 @@ impl World {
     /// While joins are on their way Redis may lag behind: ask with `eventually`.
     pub(crate) async fn check_pool(&self, bag: &Bag) -> Result<(), String> {
         self.check_counts(bag).await?;
+        self.check_shown(bag).await?;
         let activity = self.activity(bag).await;
         let mut expected: BTreeMap<Shard, BTreeMap<u64, u32>> = BTreeMap::new();
         for row in self
@@ -114,6 +115,29 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// Redis counts whoever is in, trimmed or not.
+    async fn check_shown(&self, bag: &Bag) -> Result<(), String> {
+        let shown = self.shown_participants(bag).await;
+        let joined = self.participants(bag, "joined").await;
+        let wrong: Vec<&u64> = shown.symmetric_difference(&joined).collect();
+        if wrong.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{wrong:?} are in one of the rows and Redis only"))
+        }
+    }
+
+    /// Whoever Redis counts as a participant.
+    pub(crate) async fn shown_participants(&self, bag: &Bag) -> BTreeSet<u64> {
+        let mut shown = BTreeSet::new();
+        for shard in Shard::all() {
+            let key = self.keys().partake(bag.id, shard);
+            let users: Vec<u64> = self.redis.smembers(key).await.expect("Redis answers");
+            shown.extend(users);
+        }
+        shown
     }
 
     async fn check_shard(

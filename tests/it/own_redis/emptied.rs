@@ -211,7 +211,6 @@ async fn what_joins_after_a_loss_is_not_taken_for_all_participants() {
         api.settled(&bag, user).await;
         assert!(shown().await >= 40, "{}", shown().await);
     }
-    // Batches of two partitions may both count a join; the sweeper counts once more.
     eventually("all of them to be shown", async || match shown().await {
         45 => Ok(()),
         count => Err(count),
