@@ -335,7 +335,7 @@ async fn three_processes_at_once_draw_once() {
     );
     let settled = "SELECT COUNT(*) FROM prize WHERE reserved = 0 AND issued IN (2, 3)";
     assert_eq!(rig.count(settled).await, 2);
-    assert_eq!(rig.count("SELECT COUNT(*) FROM outbox").await, 4);
+    assert_eq!(rig.count("SELECT COUNT(*) FROM outbox").await, 3);
     let barriers = "SELECT COUNT(*) FROM stream_barrier";
     assert_eq!(rig.count(barriers).await, 0);
     assert_eq!(rig.count("SELECT COUNT(*) FROM audit").await, 1);
