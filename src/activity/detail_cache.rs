@@ -326,7 +326,7 @@ fn fail_with_the_others(
 ) -> Result<(), ActivityError> {
     match last_read {
         Some(LastRead::Failed { ended_at }) if *ended_at >= arrived_at => {
-            Err(ActivityError::Unreadable(id))
+            Err(ActivityError::Unreadable(format!("activity {id}")))
         }
         Some(LastRead::Failed { .. } | LastRead::Done { .. }) | None => Ok(()),
     }

@@ -18,8 +18,8 @@ pub enum ActivityError {
     #[error("prize {0} does not exist in the library")]
     PrizeNotFound(PrizeId),
 
-    #[error("activity {0} cannot be read now, as another attempt at the same time has shown")]
-    Unreadable(ActivityId),
+    #[error("{0} cannot be read now, as another attempt at the same time has shown")]
+    Unreadable(String),
 
     #[error("the request has faults")]
     Invalid(FieldErrors),

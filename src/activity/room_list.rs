@@ -15,8 +15,18 @@ use crate::{
     kernel::{ActivityId, RoomId},
 };
 
-/// What was read, and when; the lock makes one reader of a room at a time.
-type Slot = Mutex<Option<(Instant, Vec<ActivityId>)>>;
+/// What was read last, and when; the lock makes one reader of a room at a time.
+type Slot = Mutex<Option<LastRead>>;
+
+enum LastRead {
+    Done {
+        began_at: Instant,
+        ids: Vec<ActivityId>,
+    },
+    Failed {
+        ended_at: Instant,
+    },
+}
 
 pub(super) struct RoomList {
     db: DatabaseConnection,
@@ -46,19 +56,32 @@ impl RoomList {
     pub(super) async fn running(&self, room_id: RoomId) -> Result<Vec<ActivityId>, ActivityError> {
         let empty = async { Arc::new(Mutex::new(None)) };
         let slot = self.slots.get_with(room_id, empty).await;
-        let mut slot = slot.lock().await;
-        if let Some((read_at, ids)) = &*slot
-            && read_at.elapsed() < self.life
-        {
-            return Ok(ids.clone());
+        let arrived_at = Instant::now();
+        let mut last = slot.lock().await;
+        match &*last {
+            Some(LastRead::Done { began_at, ids }) if began_at.elapsed() < self.life => {
+                return Ok(ids.clone());
+            }
+            // Whoever waited for it fails with it, and not one time-out after another.
+            Some(LastRead::Failed { ended_at }) if *ended_at >= arrived_at => {
+                return Err(ActivityError::Unreadable(format!("room {room_id}")));
+            }
+            Some(LastRead::Done { .. } | LastRead::Failed { .. }) | None => {}
         }
-        let read_at = Instant::now();
-        let read = store::list_running_ids(&self.db, room_id);
-        let ids = read_in_turn(&self.reads, read)
-            .await
-            .map_err(db_error("list a room's activities"))?;
-        *slot = Some((read_at, ids.clone()));
-        Ok(ids)
+        let began_at = Instant::now();
+        let read = read_in_turn(&self.reads, store::list_running_ids(&self.db, room_id)).await;
+        match read {
+            Ok(ids) => {
+                let known = ids.clone();
+                *last = Some(LastRead::Done { began_at, ids });
+                Ok(known)
+            }
+            Err(error) => {
+                let ended_at = Instant::now();
+                *last = Some(LastRead::Failed { ended_at });
+                Err(db_error("list a room's activities")(error))
+            }
+        }
     }
 
     /// Reads the room again the next time.

@@ -12,14 +12,14 @@ use tokio::sync::Semaphore;
 
 use super::{
     CandidateError, CandidateService, ParticipantState, PoolCount, Rules, SettledActivity,
-    SettledUser,
+    SettledUser, UserRows, needs_participants,
     projection::timed_out,
     store::{self, Lock},
 };
 use crate::{
-    activity::{self, CountParticipants},
+    activity::{self, Activity, CountParticipants},
     infra::{mysql::read_in_turn, redis::Shard},
-    kernel::{ActivityId, UserId},
+    kernel::{self, ActivityId, UserId},
 };
 
 /// How long a reader waits for Redis before it asks `MySQL`.
@@ -32,6 +32,8 @@ pub(super) struct FallbackReads {
     /// `None` for whoever has no participation, which Redis does not remember.
     participants: Cache<(ActivityId, UserId), Option<ParticipantState>>,
     joined_counts: Cache<ActivityId, u64>,
+    /// What is told.
+    counts: Cache<ActivityId, u64>,
     /// What has been shown, for longer than a rebuild takes to be seen to and done.
     highest_counts: Cache<ActivityId, u64>,
 }
@@ -39,6 +41,7 @@ pub(super) struct FallbackReads {
 impl FallbackReads {
     /// How old an answer may be.
     const MEMORY: Duration = Duration::from_secs(1);
+    const COUNT_MEMORY: Duration = Duration::from_millis(400);
     const HIGHEST_COUNT_KEPT: Duration = Duration::from_mins(1);
     const PARTICIPANTS_KEPT: u64 = 50_000;
     const COUNTS_KEPT: u64 = 10_000;
@@ -53,6 +56,10 @@ impl FallbackReads {
             joined_counts: Cache::builder()
                 .max_capacity(Self::COUNTS_KEPT)
                 .time_to_live(Self::MEMORY)
+                .build(),
+            counts: Cache::builder()
+                .max_capacity(Self::COUNTS_KEPT)
+                .time_to_live(Self::COUNT_MEMORY)
                 .build(),
             highest_counts: Cache::builder()
                 .max_capacity(Self::COUNTS_KEPT)
@@ -85,18 +92,10 @@ impl CandidateService {
         id: ActivityId,
         user_id: UserId,
     ) -> Result<Option<ParticipantState>, CandidateError> {
-        let permits = &self.shared.fallback.permits;
-        let users = [user_id];
-        let read = store::read_rows(self.db(), id, &users, Lock::None);
-        let mut rows = read_in_turn(permits, read)
-            .await
-            .map_err(CandidateError::database("read a participation", id))?;
-        let Some(rows) = rows
-            .remove(&user_id)
-            .filter(|rows| rows.participation.is_some())
-        else {
+        let Some(rows) = self.stored_rows(id, user_id).await? else {
             return Ok(None);
         };
+        let permits = &self.shared.fallback.permits;
         let activity = read_in_turn(permits, activity::find(self.db(), id))
             .await
             .map_err(CandidateError::database("read the rules", id))?
@@ -106,8 +105,48 @@ impl CandidateService {
             return Ok(None);
         };
         let state = user.state.clone();
-        self.remember(activity, user_id, user).await;
-        Ok(Some(state))
+        let settled = SettledActivity {
+            activity,
+            users: std::iter::once((user_id, user.clone())).collect(),
+        };
+        kernel::step("participant.read");
+        // What could not be kept is read again next time.
+        drop(
+            self.ask_redis(self.write_state(&settled, user_id, &user))
+                .await,
+        );
+        let is_erased = self.forget_if_erased(&settled.activity, user_id).await?;
+        Ok((!is_erased).then_some(state))
+    }
+
+    async fn stored_rows(
+        &self,
+        id: ActivityId,
+        user_id: UserId,
+    ) -> Result<Option<UserRows>, CandidateError> {
+        let users = [user_id];
+        let read = store::read_rows(self.db(), id, &users, Lock::None);
+        let mut rows = read_in_turn(&self.shared.fallback.permits, read)
+            .await
+            .map_err(CandidateError::database("read a participation", id))?;
+        let rows = rows.remove(&user_id);
+        Ok(rows.filter(|rows| rows.participation.is_some()))
+    }
+
+    /// An erasure may have emptied Redis after the rows were read and before their summary was written;
+    /// one that comes later empties it again. Answers whether the user has been erased.
+    async fn forget_if_erased(
+        &self,
+        activity: &Activity,
+        user_id: UserId,
+    ) -> Result<bool, CandidateError> {
+        let id = activity.id;
+        if needs_participants(activity) || self.stored_rows(id, user_id).await?.is_some() {
+            return Ok(false);
+        }
+        let forgotten = self.forget_user(activity, user_id).await;
+        forgotten.map_err(CandidateError::redis("forget an erased user", id))?;
+        Ok(true)
     }
 
     async fn shown_participant(&self, id: ActivityId, user_id: UserId) -> Option<ParticipantState> {
@@ -116,36 +155,40 @@ impl CandidateService {
         ParticipantState::parse(&json?)
     }
 
-    async fn remember(&self, activity: activity::Activity, user_id: UserId, user: SettledUser) {
-        let settled = SettledActivity {
-            activity,
-            users: std::iter::once((user_id, user.clone())).collect(),
-        };
-        // What could not be kept is read again next time.
-        drop(
-            self.ask_redis(self.write_state(&settled, user_id, &user))
-                .await,
-        );
+    /// How many participants there are to show; what is told is at most 400 ms old.
+    pub async fn participant_count(&self, id: ActivityId) -> Result<u64, CandidateError> {
+        let counts = &self.shared.fallback.counts;
+        let known = counts.try_get_with(id, Box::pin(self.count_now(id))).await;
+        known.map_err(CandidateError::Shared)
     }
 
-    /// How many participants there are to show: as many as Redis knows, but not fewer than were shown
-    /// before or, the first time, than `MySQL` knows. Redis may have lost some that are put back
-    /// meanwhile.
-    pub async fn participant_count(&self, id: ActivityId) -> Result<u64, CandidateError> {
+    /// As many as Redis knows. It may have lost some that are put back meanwhile: where it knows fewer
+    /// than were counted before, and where nobody has counted yet, `MySQL` is asked too.
+    async fn count_now(&self, id: ActivityId) -> Result<u64, CandidateError> {
         let highest = &self.shared.fallback.highest_counts;
-        let count = match self.ask_redis(self.shown_count(id)).await {
-            // There are none yet, or Redis has lost them all.
-            Ok(0) | Err(_) => self.stored_count(id).await?,
-            Ok(shown) if highest.contains_key(&id) => shown,
-            Ok(shown) => shown.max(self.stored_count(id).await.unwrap_or(0)),
+        let before = highest.get(&id).await;
+        let shown = self.ask_redis(self.shown_count(id)).await.ok();
+        if let (Some(shown), Some(before)) = (shown, before)
+            && shown >= before
+        {
+            highest.insert(id, shown).await;
+            return Ok(shown);
+        }
+        let Some(known) = shown.max(before) else {
+            return self.stored_count(id).await;
         };
-        let before = highest.get(&id).await.unwrap_or(0);
-        if count >= before {
+        let Ok(Ok(stored)) = tokio::time::timeout(PATIENCE, self.stored_count(id)).await else {
+            // Not kept: as long as `MySQL` has not said so, it may be too low.
+            return Ok(known);
+        };
+        let count = known.max(stored);
+        if Some(count) > before {
             highest.insert(id, count).await;
         }
-        Ok(count.max(before))
+        Ok(count)
     }
 
+    /// As committed up to a second ago.
     async fn stored_count(&self, id: ActivityId) -> Result<u64, CandidateError> {
         let read = Box::pin(async move {
             let read = store::read_pool_counts(self.db(), id);
@@ -170,17 +213,20 @@ impl CandidateService {
         Ok(shown.into_iter().sum())
     }
 
-    /// Asks Redis, but not for long, and not at all while it is known to be away.
+    /// Asks Redis, but not for long, and not at all while it is known to be away or silent.
     pub(super) async fn ask_redis<T>(
         &self,
         question: impl Future<Output = Result<T, RedisError>>,
     ) -> Result<T, RedisError> {
-        if !self.redis().is_connected() {
+        if !self.redis().is_connected() || self.redis().is_silent() {
             return Err(timed_out());
         }
         tokio::time::timeout(PATIENCE, question)
             .await
-            .unwrap_or_else(|_| Err(timed_out()))
+            .unwrap_or_else(|_| {
+                self.redis().note_silence();
+                Err(timed_out())
+            })
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use fred::interfaces::KeysInterface;
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -259,5 +260,32 @@ async fn without_mysql_joins_of_a_known_activity_are_taken_and_admitted_later() 
     }
 
     behind.pool_is_right(&bag).await;
+    behind.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_asks_a_silent_mysql_for_the_same_room_fails_with_the_others() {
+    let behind = Behind::new("MYSQL__URL", |world| world.mysql_url.clone()).await;
+    let api = &behind.api;
+    let path = "/v1/rooms/2/activities";
+    behind.proxy.stall();
+
+    // One after the other they would wait for longer than any client does.
+    let viewers: Vec<String> = (1..=20).map(|user| api.viewer(user)).collect();
+    let asked = viewers.iter().map(|viewer| api.get(viewer, path));
+    for answer in join_all(asked).await {
+        answer.expect_problem(503, "unavailable");
+    }
+
+    behind.proxy.resume();
+    eventually("the room to be read", async || {
+        let answer = api.get(&viewers[0], path).await;
+        if answer.status == 200 {
+            Ok(())
+        } else {
+            Err(answer)
+        }
+    })
+    .await;
     behind.end().await;
 }

@@ -19,6 +19,7 @@ use luckybag::{
 };
 use sea_orm::TransactionTrait;
 use serde_json::json;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::harness::{World, eventually};
@@ -203,5 +204,97 @@ async fn rows_of_a_kind_are_counted_and_dated_however_many_there_are_of_another(
     assert!((3_600..7_200).contains(&age), "{age}");
 
     broker_stop.cancel();
+    world.end().await;
+}
+
+/// A projection that fails a few times and then ends when it is let.
+struct Held {
+    begun: AtomicU32,
+    failures: u32,
+    turns: Semaphore,
+}
+
+impl Held {
+    fn new(failures: u32) -> Arc<Self> {
+        Arc::new(Self {
+            begun: AtomicU32::new(0),
+            failures,
+            turns: Semaphore::new(0),
+        })
+    }
+
+    async fn begun(&self, times: u32) {
+        eventually("the projection to begin", async || {
+            match self.begun.load(Ordering::SeqCst) {
+                begun if begun >= times => Ok(()),
+                begun => Err(begun),
+            }
+        })
+        .await;
+    }
+}
+
+impl Project for Held {
+    fn project(&self, _: ActivityId) -> BoxFuture<'_, Result<(), ProjectError>> {
+        Box::pin(async {
+            if self.begun.fetch_add(1, Ordering::SeqCst) < self.failures {
+                return Err("not yet".into());
+            }
+            self.turns.acquire().await?.forget();
+            Ok(())
+        })
+    }
+}
+
+/// Runs `watching` beside a relay that has this projection alone.
+async fn beside(world: &World, projection: Arc<Held>, watching: impl Future<Output = ()>) {
+    let (broker, broker_stop) = world.broker().await;
+    let clock = Arc::new(DatabaseClock::new(world.db.clone()));
+    let relay = Relay::new(world.db.clone(), broker, clock, Outbox::default())
+        .with_projection(SILENT, projection);
+    tokio::select! {
+        () = relay.run_projections(CancellationToken::new()) => panic!("the relay ended"),
+        () = watching => (),
+    }
+    broker_stop.cancel();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_owed_again_while_it_is_done_is_done_again() {
+    let world = World::new().await;
+    let held = Held::new(0);
+    let watching = async {
+        owe(&world, &Outbox::default(), &[projection(1)]).await;
+        held.begun(1).await;
+        owe(&world, &Outbox::default(), &[projection(1)]).await;
+        held.turns.add_permits(2);
+        held.begun(2).await;
+        eventually("nothing to be left", async || {
+            match world.number("SELECT COUNT(*) FROM outbox").await {
+                0 => Ok(()),
+                left => Err(left),
+            }
+        })
+        .await;
+    };
+    beside(&world, Arc::clone(&held), watching).await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_try_is_counted_once() {
+    let world = World::new().await;
+    let held = Held::new(2);
+    let watching = async {
+        owe(&world, &Outbox::default(), &[projection(1)]).await;
+        held.begun(3).await;
+        assert_eq!(
+            world
+                .number("SELECT CAST(attempts AS SIGNED) FROM outbox")
+                .await,
+            3
+        );
+    };
+    beside(&world, Arc::clone(&held), watching).await;
     world.end().await;
 }

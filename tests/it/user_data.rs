@@ -329,6 +329,39 @@ async fn check_erasure(world: &World, user: u64, stays: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_reads_a_participation_during_its_erasure_does_not_bring_it_back() {
+    let world = World::new().await;
+    let process = world.serve().await;
+    let api = world.api(&process).await;
+    let bag = joined_by_forty(&api, 1).await;
+    let path = bag.path("/cancel");
+    api.post(&api.host_of(1), &path, None).await.expect(200);
+    let slow = world
+        .serve_with(&[("LUCKYBAG_PAUSE_AT", "participant.read")])
+        .await;
+    let at_slow = world.api(&slow).await;
+    let summary = world.keys().user_state(bag.id, UserId(107));
+    let () = world.redis.del(&summary).await.expect("Redis answers");
+
+    let (me, ()) = tokio::join!(at_slow.me(&bag, 107), async {
+        eventually("the reader to pause", async || {
+            let has_paused = |line: &String| line.contains("pausing here, as asked");
+            let paused = slow.log_lines().iter().any(has_paused);
+            paused.then_some(()).ok_or_else(|| slow.log_tail())
+        })
+        .await;
+        world.erase_whole(107).await;
+        slow.signal("CONT");
+    });
+
+    assert_eq!(me["participation"], "none", "{me}");
+    assert_eq!(world.traces_in_redis(&bag, 107).await, [""; 0]);
+    slow.stop().await;
+    process.stop().await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_erased_user_leaves_no_trace_but_what_others_need() {
     let world = World::new().await;
     let process = world.serve().await;

@@ -101,6 +101,8 @@ impl LiveService {
         let first = Moment::first(detail, now, linger);
         let (sender, moments) = watch::channel(Arc::new(first));
         held.insert(id, sender.clone());
+        // A runtime that ends drops a watcher at once, which takes the lock too.
+        drop(held);
         let watching = Watcher::new(Arc::clone(&self.shared), id, sender).run();
         // On the runtime of the process: that of the request's own thread may be busy, or end.
         let _runtime = self.shared.runtime.enter();

@@ -43,10 +43,10 @@ impl Claims {
     pub(super) async fn claim(&self) -> Result<Vec<ClaimedRow>, DbErr> {
         within_limit(async {
             let tx = self.db.begin().await?;
-            let rows = store::list_due_for_update(&tx, self.kind, self.batch).await?;
+            let due = store::list_due_for_update(&tx, self.kind, self.batch, Self::CLAIM);
+            let rows = due.await?;
             if !rows.is_empty() {
-                let ids: Vec<u64> = rows.iter().map(|row| row.id).collect();
-                store::postpone(&tx, &ids, Self::CLAIM).await?;
+                store::claim(&tx, &rows).await?;
             }
             tx.commit().await?;
             Ok(rows)
@@ -57,7 +57,7 @@ impl Claims {
     /// Deletes what is done, and puts back what failed, with a warning each.
     pub(super) async fn settle(&self, outcomes: &[Outcome]) -> Result<Worked, DbErr> {
         let is_done = |outcome: &&Outcome| outcome.result.is_ok();
-        let done: Vec<u64> = outcomes.iter().filter(is_done).map(|o| o.row.id).collect();
+        let done: Vec<&ClaimedRow> = outcomes.iter().filter(is_done).map(|o| &o.row).collect();
         if !done.is_empty() {
             within_limit(store::delete(&self.db, &done)).await?;
             metrics::outbox_done(self.kind.as_str(), done.len() as u64);
@@ -95,6 +95,6 @@ impl Claims {
             .first_pause
             .saturating_mul(1 << row.attempts.min(8))
             .min(self.longest_pause);
-        within_limit(store::postpone(&self.db, &[row.id], pause)).await
+        within_limit(store::put_back(&self.db, row, pause)).await
     }
 }

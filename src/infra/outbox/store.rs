@@ -5,7 +5,10 @@ use std::time::Duration;
 use sea_orm::{ConnectionTrait, DbErr, FromQueryResult};
 
 use super::entry::{Entry, Kind, StoredEntry};
-use crate::infra::mysql::{placeholders, sql};
+use crate::{
+    infra::mysql::{placeholders, sql},
+    kernel::Timestamp,
+};
 
 /// Rows of one INSERT.
 const BATCH: usize = 200;
@@ -15,7 +18,10 @@ const BATCH: usize = 200;
 pub(super) struct ClaimedRow {
     pub(super) id: u64,
     pub(super) body: String,
+    /// How often it was claimed before.
     pub(super) attempts: u32,
+    /// When the claim runs out. Tells it from later ones, and from the row owed again meanwhile.
+    pub(super) claimed_until: Timestamp,
 }
 
 impl ClaimedRow {
@@ -51,45 +57,65 @@ async fn insert_batch(conn: &impl ConnectionTrait, entries: &[Entry]) -> Result<
     conn.execute_raw(sql(text, values)).await.map(|_| ())
 }
 
-/// Locks the oldest due rows of a kind that nobody else is looking at.
+/// Locks the oldest due rows of a kind that nobody else is looking at, to be claimed for so long.
 pub(super) async fn list_due_for_update(
     conn: &impl ConnectionTrait,
     kind: Kind,
     limit: u32,
+    life: Duration,
 ) -> Result<Vec<ClaimedRow>, DbErr> {
     ClaimedRow::find_by_statement(sql(
-        "SELECT id, body, attempts FROM outbox WHERE kind = ? AND not_before <= NOW(3) \
+        "SELECT id, body, attempts, \
+         CAST(NOW(3) + INTERVAL ? MICROSECOND AS DATETIME(3)) AS claimed_until \
+         FROM outbox WHERE kind = ? AND not_before <= NOW(3) \
          ORDER BY not_before LIMIT ? FOR UPDATE SKIP LOCKED",
-        [kind.as_str().into(), limit.into()],
+        [micros(life).into(), kind.as_str().into(), limit.into()],
     ))
     .all(conn)
     .await
 }
 
-/// Moves rows into the future: a claim, or the pause after a failure.
-pub(super) async fn postpone(
-    conn: &impl ConnectionTrait,
-    ids: &[u64],
-    pause: Duration,
-) -> Result<(), DbErr> {
+/// Claims rows that the transaction has locked.
+pub(super) async fn claim(conn: &impl ConnectionTrait, rows: &[ClaimedRow]) -> Result<(), DbErr> {
     let text = format!(
-        "UPDATE outbox SET not_before = NOW(3) + INTERVAL ? MICROSECOND, attempts = attempts + 1 \
-         WHERE id IN {}",
-        placeholders(1, ids.len())
+        "UPDATE outbox SET not_before = ?, attempts = attempts + 1 WHERE id IN {}",
+        placeholders(1, rows.len())
     );
-    let micros = u64::try_from(pause.as_micros()).unwrap_or(u64::MAX);
-    let values = std::iter::once(micros.into()).chain(ids.iter().map(|id| (*id).into()));
+    let until = rows.first().map(|row| row.claimed_until.into());
+    let values = until
+        .into_iter()
+        .chain(rows.iter().map(|row| row.id.into()));
     conn.execute_raw(sql(text, values)).await.map(|_| ())
 }
 
-pub(super) async fn delete(conn: &impl ConnectionTrait, ids: &[u64]) -> Result<(), DbErr> {
-    let text = format!(
-        "DELETE FROM outbox WHERE id IN {}",
-        placeholders(1, ids.len())
-    );
-    conn.execute_raw(sql(text, ids.iter().map(|id| (*id).into())))
-        .await
-        .map(|_| ())
+/// Makes a row due after a pause, unless its claim is over.
+pub(super) async fn put_back(
+    conn: &impl ConnectionTrait,
+    row: &ClaimedRow,
+    pause: Duration,
+) -> Result<(), DbErr> {
+    let text = "UPDATE outbox SET not_before = NOW(3) + INTERVAL ? MICROSECOND \
+                WHERE id = ? AND not_before = ?";
+    let values = [
+        micros(pause).into(),
+        row.id.into(),
+        row.claimed_until.into(),
+    ];
+    conn.execute_raw(sql(text, values)).await.map(|_| ())
+}
+
+/// Deletes rows, but not those whose claim is over: they are owed again, or somebody else works on them.
+pub(super) async fn delete(conn: &impl ConnectionTrait, rows: &[&ClaimedRow]) -> Result<(), DbErr> {
+    let each = vec!["(id = ? AND not_before = ?)"; rows.len()].join(" OR ");
+    let text = format!("DELETE FROM outbox WHERE {each}");
+    let values = rows
+        .iter()
+        .flat_map(|row| [row.id.into(), row.claimed_until.into()]);
+    conn.execute_raw(sql(text, values)).await.map(|_| ())
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// How long the oldest row of a kind has been waiting, in milliseconds; 0 when none waits.
