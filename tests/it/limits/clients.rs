@@ -65,13 +65,18 @@ fn join_head(api: &Api, path: &str, rest: &str) -> String {
 async fn who_sends_too_slowly_is_given_up_on() {
     let world = World::new().await;
     let changes = [
-        ("SERVER__CLIENT_HEADER_TIMEOUT_MS", "800"),
-        ("SERVER__CLIENT_BODY_TIMEOUT_MS", "800"),
+        ("SERVER__CLIENT_HEADER_TIMEOUT_MS", "3000"),
+        ("SERVER__CLIENT_BODY_TIMEOUT_MS", "3000"),
         ("SERVER__KEEP_ALIVE_SECS", "1"),
     ];
     let process = world.serve_with(&changes).await;
     let api = world.api(&process).await;
-    let bag = api.open_bag(&BagSpec::waiting()).await;
+    let ordinary = world.serve().await;
+    let bag = world
+        .api(&ordinary)
+        .await
+        .open_bag(&BagSpec::waiting())
+        .await;
 
     let silent = until_closed(connect(&api).await).await;
     assert!(silent.starts_with("HTTP/1.1 408"), "{silent}");
@@ -86,6 +91,7 @@ async fn who_sends_too_slowly_is_given_up_on() {
     let idle = until_closed(idle).await;
     assert_eq!(idle.matches("HTTP/1.1 200").count(), 1, "{idle}");
 
+    ordinary.stop().await;
     process.stop().await;
     world.end().await;
 }

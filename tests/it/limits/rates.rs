@@ -2,7 +2,7 @@
 
 use futures_util::{StreamExt, stream};
 
-use crate::harness::{Answer, Api, BagSpec, Proxies, World, metric, metrics_page};
+use crate::harness::{Answer, Api, BagSpec, Proxies, World, eventually, metric, metrics_page};
 
 const THREE_OF_A_USER: [(&str, &str); 2] = [
     ("LIMITS__USER_PER_SECOND", "1"),
@@ -18,6 +18,21 @@ async fn until_limited(call: impl AsyncFn() -> Answer) -> Answer {
         }
     }
     panic!("never told to wait");
+}
+
+/// Is told to wait when the tokens are spent; one comes back each second, also between two calls.
+async fn waits_too(spend: &impl AsyncFn() -> Answer, call: impl AsyncFn() -> Answer) {
+    let limited = eventually("to be told to wait", async || {
+        until_limited(async || spend().await).await;
+        let answer = call().await;
+        if answer.status.as_u16() == 429 {
+            Ok(answer)
+        } else {
+            Err(answer)
+        }
+    })
+    .await;
+    assert_told_to_wait(limited);
 }
 
 fn assert_told_to_wait(answer: Answer) {
@@ -41,10 +56,12 @@ async fn who_calls_too_often_is_refused_without_a_look_at_any_server() {
     let viewer = api.viewer(7);
     let limited = until_limited(async || api.get(&viewer, "/v1/prizes").await).await;
     assert_told_to_wait(limited);
+    let spend = async || api.get(&viewer, "/v1/prizes").await;
     for path in ["/v1/activities/1", "/v1/activities/1/me"] {
-        assert_told_to_wait(api.get(&viewer, path).await);
+        waits_too(&spend, async || api.get(&viewer, path).await).await;
     }
-    assert_told_to_wait(api.post(&viewer, "/v1/activities/1/join", None).await);
+    let join = "/v1/activities/1/join";
+    waits_too(&spend, async || api.post(&viewer, join, None).await).await;
     let other = api.get(&api.viewer(8), "/v1/prizes").await;
     other.expect_problem(403, "forbidden");
 
@@ -76,8 +93,11 @@ async fn an_address_is_limited_before_its_token_is_looked_at_and_health_never() 
 
     let limited = until_limited(async || from("198.51.100.7", "nonsense").await).await;
     assert_told_to_wait(limited);
-    assert_told_to_wait(from("198.51.100.7", &api.operator()).await);
-    assert_told_to_wait(from("203.0.113.1, 198.51.100.7:5000, 10.1.1.1", "x").await);
+    let spend = async || from("198.51.100.7", "nonsense").await;
+    let operator = api.operator();
+    waits_too(&spend, async || from("198.51.100.7", &operator).await).await;
+    let forwarded = "203.0.113.1, 198.51.100.7:5000, 10.1.1.1";
+    waits_too(&spend, async || from(forwarded, "x").await).await;
     from("198.51.100.8", &api.operator()).await.expect(200);
     from("2001:db8::1", &api.operator()).await.expect(200);
     for _ in 0..10 {

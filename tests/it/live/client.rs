@@ -55,7 +55,7 @@ impl Stream {
         Self::of(ask(api, token, path, Some(last_id)).await)
     }
 
-    fn of(response: Response) -> Self {
+    pub(super) fn of(response: Response) -> Self {
         assert_eq!(response.status(), StatusCode::OK);
         let header = |name: &str| {
             response

@@ -25,7 +25,7 @@ async fn a_stream_ends_with_its_token() {
         user_id: UserId(7),
         roles: vec![Role::Viewer],
         rooms: vec![],
-        ttl: Duration::from_secs(4),
+        ttl: Duration::from_secs(12),
     };
     let token = issue_token(&world.settings().auth, &short, SystemClock.now()).expect("a token");
 

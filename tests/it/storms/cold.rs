@@ -100,6 +100,8 @@ impl Storm<'_> {
             .expect("the prizes are locked");
         self.world.draw_in(&self.bag, 1_000).await;
         eventually("a crowd to hear that the draw runs", async || {
+            // A connection that is idle for 20 s is closed.
+            held.execute_unprepared("SELECT 1").await.expect("the lock");
             match self.drawing.load(Ordering::SeqCst) {
                 BEFORE.. => Ok(()),
                 heard => Err(heard),

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use chrono::TimeDelta;
 use fred::interfaces::SortedSetsInterface;
 use luckybag::infra::redis::Shard;
 
@@ -55,17 +54,17 @@ fn by_label(page: &str, name: &str, label: &str) -> BTreeMap<String, f64> {
         .collect()
 }
 
-async fn play(api: &Api) {
-    let bag = api.open_bag(&BagSpec::default()).await;
+async fn play(world: &World, api: &Api) {
+    let bag = api.open_bag(&BagSpec::waiting()).await;
     api.join_all(&bag, 101..=110).await;
     // Once more, which is accepted and changes nothing.
     api.join_all(&bag, 101..=103).await;
-    let before = bag.draw_at - TimeDelta::seconds(5);
-    let enter = presence(&bag, 101, "enter", before);
+    let enter = presence(&bag, 101, "enter", world.now().await);
     api.report("presence", &[enter]).await;
     let stats = bag.path("/stats");
     api.get(&api.operator(), &stats).await.expect(200);
     api.get("no token", &stats).await.expect(401);
+    world.draw_soon(&[bag]).await;
     api.drawn(&bag).await;
     api.post(&api.viewer(111), &bag.path("/join"), None)
         .await
@@ -116,7 +115,7 @@ async fn a_whole_bag_shows_every_metric_of_the_dashboard_and_ends_with_nothing_o
     let process = world.serve_with(&[("SWEEPER__INTERVAL_MS", "100")]).await;
     let api = world.api(&process).await;
 
-    play(&api).await;
+    play(&world, &api).await;
 
     let expected: BTreeSet<String> = dashboard_exprs()
         .iter()

@@ -4,7 +4,7 @@ use reqwest::header::HeaderValue;
 
 use super::collector::{Collector, Span};
 use crate::{
-    harness::{Answering, Api, Bag, BagSpec, JwksServer, Process, World},
+    harness::{Answering, Api, Bag, BagSpec, JwksServer, Process, World, eventually},
     proxy::free_address,
 };
 
@@ -71,11 +71,22 @@ async fn a_join_and_a_draw_are_connected_traces() {
     let collector = Collector::start();
     let process = world.serve_traced(collector.url(), "1").await;
     let api = world.api(&process).await;
-    let bag = api.open_bag(&BagSpec::default()).await;
+    // Its message draws it.
+    let spec = BagSpec {
+        countdown_secs: 20,
+        ..BagSpec::default()
+    };
+    let bag = api.open_bag(&spec).await;
 
     let request_id = join_in_trace(&api, &bag, 101, "01").await;
     api.settled(&bag, 101).await;
     api.drawn(&bag).await;
+    eventually("the proof to be published", async || {
+        let spans = collector.spans();
+        let is_published = spans.iter().any(|span| span.name == "draw.publish_proof");
+        is_published.then_some(()).ok_or(spans.len())
+    })
+    .await;
     // The last spans are sent by the stop.
     process.stop().await;
 
@@ -178,19 +189,25 @@ async fn a_collector_that_is_away_or_silent_changes_nothing() {
     for endpoint in [nobody, silent.url()] {
         let process = world.serve_traced(&endpoint, "1").await;
         let api = world.api(&process).await;
-        let bag = api.open_bag(&BagSpec::default()).await;
+        let bag = api.open_bag(&BagSpec::waiting()).await;
         api.join_all(&bag, 101..=110).await;
+        world.draw_soon(&[bag]).await;
         api.drawn(&bag).await;
+        let lost = || {
+            let is_lost = |line: &&String| line.contains("spans are not taken");
+            process.log_lines().iter().filter(is_lost).count()
+        };
+        eventually("the loss to be told", async || match lost() {
+            0 => Err(process.log_tail()),
+            _ => Ok(()),
+        })
+        .await;
 
         process.signal("TERM");
         let status = process.exit_status().await;
 
-        let log = process.log_lines();
-        assert!(status.success(), "{log:?}");
-        let lost = log
-            .iter()
-            .filter(|line| line.contains("spans are not taken"));
-        assert_eq!(lost.count(), 1, "{log:?}");
+        assert!(status.success(), "{}", process.log_tail());
+        assert_eq!(lost(), 1, "{}", process.log_tail());
     }
     assert!(silent.asked() > 0);
 
