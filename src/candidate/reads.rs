@@ -22,9 +22,6 @@ use crate::{
     kernel::{self, ActivityId, UserId},
 };
 
-/// How long a reader waits for Redis before it asks `MySQL`.
-const PATIENCE: Duration = Duration::from_millis(500);
-
 /// What callers read from `MySQL`: one flight for each question, the answer kept for a second, and
 /// not so many at once that admission and draws find no connection.
 pub(super) struct FallbackReads {
@@ -177,7 +174,7 @@ impl CandidateService {
         let Some(known) = shown.max(before) else {
             return self.stored_count(id).await;
         };
-        let Ok(Ok(stored)) = tokio::time::timeout(PATIENCE, self.stored_count(id)).await else {
+        let Ok(Ok(stored)) = tokio::time::timeout(self.redis().patience(), self.stored_count(id)).await else {
             // Not kept: as long as `MySQL` has not said so, it may be too low.
             return Ok(known);
         };
@@ -221,7 +218,7 @@ impl CandidateService {
         if !self.redis().is_connected() || self.redis().is_silent() {
             return Err(timed_out());
         }
-        tokio::time::timeout(PATIENCE, question)
+        tokio::time::timeout(self.redis().patience(), question)
             .await
             .unwrap_or_else(|_| {
                 self.redis().note_silence();

@@ -17,8 +17,6 @@ use super::{LuaScript, Redis};
 pub static RELEASE_CLAIM: LazyLock<LuaScript> =
     LazyLock::new(|| LuaScript::new(include_str!("release_claim.lua")));
 
-/// How long a reader waits for Redis in all, before it asks `MySQL`.
-const PATIENCE: Duration = Duration::from_millis(500);
 /// How long a process may take to refill a copy, until another one may.
 const MUTEX_LIFE: Duration = Duration::from_secs(3);
 /// How often, and how many times, to look for what another process is refilling.
@@ -42,7 +40,7 @@ pub struct Refill {
 }
 
 /// Asks Redis for the copy at `key`, and waits a moment when another process is refilling it; never
-/// longer than half a second in all.
+/// longer than a reader's patience in all.
 ///
 /// `read` answers `None` for a copy that is missing or of no use.
 pub async fn ask<T, E, Reading>(redis: &Redis, key: &str, read: impl Fn() -> Reading) -> Asked<T>
@@ -53,7 +51,7 @@ where
     if !redis.is_connected() || redis.is_silent() {
         return Asked::Silent;
     }
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + redis.patience();
     // On the heap, as is what follows: commands of the client are large futures.
     let first = Box::pin(async {
         if let Some(copy) = read().await? {

@@ -37,6 +37,7 @@ pub struct RedisOptions<'a> {
 #[derive(Clone)]
 pub struct Redis {
     pool: Pool,
+    patience: Duration,
     keys: Keys,
     silent_until: Arc<Mutex<Option<Instant>>>,
 }
@@ -83,8 +84,14 @@ impl Redis {
         Ok(Self {
             pool,
             keys: Keys::new(options.namespace),
+            patience: options.command_timeout,
             silent_until: Arc::default(),
         })
+    }
+
+    /// How long a reader waits for Redis before it asks `MySQL`: as long as one command may take.
+    pub fn patience(&self) -> Duration {
+        self.patience
     }
 
     /// Has the readers of copies in this process do without for a second: it waited in vain.
