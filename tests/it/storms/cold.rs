@@ -100,6 +100,9 @@ impl Storm<'_> {
             .expect("the prizes are locked");
         self.world.draw_in(&self.bag, 1_000).await;
         eventually("a crowd to hear that the draw runs", async || {
+            // The server would roll a transaction back that says nothing for long.
+            let kept = held.execute_unprepared("DO 0").await;
+            kept.expect("the prizes are still locked");
             match self.drawing.load(Ordering::SeqCst) {
                 BEFORE.. => Ok(()),
                 heard => Err(heard),
