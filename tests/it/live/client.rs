@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use reqwest::{Response, StatusCode};
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::harness::{Api, check_head};
 
-/// Long enough for a busy machine; whoever hears nothing for so long hears nothing.
+/// Long enough for a busy machine; whoever waits longer for the next event waits in vain.
 const PATIENCE: Duration = Duration::from_secs(40);
 
 /// One event.
@@ -78,13 +79,14 @@ impl Stream {
 
     /// The next event; `None` when the stream has ended as it should.
     pub(super) async fn next(&mut self) -> Option<Event> {
+        let patient_until = Instant::now() + PATIENCE;
         loop {
             while let Some(block) = self.take_block() {
                 if let Some(event) = self.read(&block) {
                     return Some(event);
                 }
             }
-            if !self.read_chunk().await {
+            if !self.read_chunk(patient_until).await {
                 assert_eq!(self.buffer, "", "the stream ended in the middle");
                 return None;
             }
@@ -94,7 +96,8 @@ impl Stream {
     /// Reads on until this many comments have come.
     pub(super) async fn comments(&mut self, count: u32) {
         while self.comments < count {
-            assert!(self.read_chunk().await, "the stream ended");
+            let patient_until = Instant::now() + PATIENCE;
+            assert!(self.read_chunk(patient_until).await, "the stream ended");
             while let Some(block) = self.take_block() {
                 self.read(&block);
             }
@@ -126,8 +129,9 @@ impl Stream {
         events
     }
 
-    async fn read_chunk(&mut self) -> bool {
-        let chunk = tokio::time::timeout(PATIENCE, self.response.chunk()).await;
+    /// `false` at the end of the stream.
+    async fn read_chunk(&mut self, patient_until: Instant) -> bool {
+        let chunk = tokio::time::timeout_at(patient_until, self.response.chunk()).await;
         let chunk = chunk.unwrap_or_else(|_| panic!("nothing more came after:\n{}", self.text));
         let Some(chunk) = chunk.expect("the stream is not cut off") else {
             return false;

@@ -90,7 +90,9 @@ async fn everybody_of_a_crowd_hears_of_the_draw_exactly_once() {
     let heard = join_all(streams.into_iter().map(to_the_end)).await;
 
     let mut advices = BTreeSet::new();
-    for events in &heard {
+    let mut retries = BTreeSet::new();
+    for (retry_ms, events) in &heard {
+        retries.insert(retry_ms);
         let drawn: Vec<&Value> = events
             .iter()
             .filter(|event| event.name == "drawn")
@@ -103,6 +105,7 @@ async fn everybody_of_a_crowd_hears_of_the_draw_exactly_once() {
     }
     // 1,000 of 2,001 milliseconds, by chance: about 787 different ones.
     assert!(advices.len() > 500, "{} different advices", advices.len());
+    assert!(retries.len() > 500, "{} different pauses", retries.len());
     process.stop().await;
     world.end().await;
 }
@@ -117,6 +120,8 @@ fn allow_many_connections() {
     setrlimit(Resource::Nofile, raised).expect("up to the hard limit");
 }
 
-async fn to_the_end(mut stream: Stream) -> Vec<Event> {
-    stream.rest().await
+/// When a client is to come again, and everything that it heard.
+async fn to_the_end(mut stream: Stream) -> (u64, Vec<Event>) {
+    let events = stream.rest().await;
+    (stream.retry_ms.expect("an advice"), events)
 }

@@ -1,7 +1,10 @@
 //! What Redis holds for readers: used when it is right, dropped when it is not, built again when it
 //! is missing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    cell::Cell,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use fred::{
     interfaces::{HashesInterface, KeysInterface, ListInterface},
@@ -11,7 +14,7 @@ use luckybag::kernel::{ActivityId, PrizeId};
 use serde_json::Value;
 
 use super::{Truth, line::Line, reads, users_of};
-use crate::harness::{Api, Bag, BagSpec, World, eventually};
+use crate::harness::{Answer, Api, Bag, BagSpec, Proxies, RedisServer, World, eventually};
 
 const JOINS: u64 = 8;
 
@@ -105,7 +108,7 @@ async fn a_process_that_knows_nothing_takes_details_and_winners_from_redis_also_
 }
 
 /// Ways in which a list of winners is not the activity's.
-const SPOILED: usize = 7;
+const SPOILED: usize = 8;
 
 async fn spoil(world: &World, number: usize, id: ActivityId) {
     let (redis, key) = (&world.redis, world.keys().win_list(id));
@@ -116,9 +119,11 @@ async fn spoil(world: &World, number: usize, id: ActivityId) {
         0 => redis.del(&key).await,
         1 => redis.hdel(&key, "-").await,
         2 => redis.hdel(&key, winner.as_str()).await,
-        3 => mark(r#"{"round":0,"rows":3}"#).await,
-        4 => mark("{").await,
-        5 => redis.hset(&key, vec![(winner.as_str(), "null")]).await,
+        3 => mark(r#"{"round":0,"rows":3,"revoked":[]}"#).await,
+        // As an earlier version wrote it.
+        4 => mark(r#"{"round":1,"rows":3}"#).await,
+        5 => mark("{").await,
+        6 => redis.hset(&key, vec![(winner.as_str(), "null")]).await,
         _ => {
             let () = redis.del(&key).await.expect("removed");
             redis.set(&key, "text", None, None, false).await
@@ -187,41 +192,172 @@ async fn a_detail_that_does_not_parse_is_dropped_and_read_again() {
     world.end().await;
 }
 
+const ANOTHER: &str = "another process";
+
+/// Who fills one copy from `MySQL`, and by which mutex.
+struct Refilled<'w> {
+    world: &'w World,
+    api: &'w Api,
+    path: String,
+    copy: String,
+    mutex: String,
+}
+
+impl<'w> Refilled<'w> {
+    async fn new(world: &'w World, api: &'w Api) -> Self {
+        let bag = api.open_bag(&BagSpec::waiting()).await;
+        world.nothing_owed().await;
+        let copy = world.keys().activity(bag.id);
+        Self {
+            world,
+            api,
+            path: bag.path(""),
+            mutex: world.keys().mutex(&copy),
+            copy,
+        }
+    }
+
+    async fn forget(&self) {
+        let forgotten = self.world.redis.del(&self.copy).await;
+        let () = forgotten.expect("removed");
+    }
+
+    async fn ask(&self) -> Answer {
+        self.api.get(&self.api.viewer(1), &self.path).await
+    }
+
+    async fn until_filled(&self) {
+        eventually("the copy to be filled", async || {
+            self.ask().await.expect(200);
+            let exists: bool = self.world.redis.exists(&self.copy).await.expect("Redis");
+            if exists { Ok(()) } else { Err("none") }
+        })
+        .await;
+    }
+
+    async fn holder(&self) -> Option<String> {
+        self.world.redis.get(&self.mutex).await.expect("a mutex")
+    }
+
+    /// Another process takes the mutex, whoever has it.
+    async fn take(&self) {
+        let life = Some(Expiration::EX(60));
+        let taken = self
+            .world
+            .redis
+            .set(&self.mutex, ANOTHER, life, None, false)
+            .await;
+        let () = taken.expect("held");
+    }
+
+    /// Waits until nobody has the mutex: given back, for it does not lapse any more.
+    async fn until_given_back(&self) {
+        eventually("the mutex to be given back", async || {
+            let kept = self.world.redis.persist(&self.mutex).await;
+            let _: bool = kept.expect("a mutex");
+            self.holder().await.map_or(Ok(()), Err)
+        })
+        .await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn who_refills_a_copy_gives_its_own_mutex_back_and_nobody_elses() {
     let world = World::new().await;
+    let proxies = Proxies::of(&world).await;
+    let mut changes = proxies.changes();
+    changes.push(("ACTIVITY__DETAIL_MEMORY_MS", "10"));
+    let process = world.serve_with(&changes).await;
+    let api = world.api(&process).await;
+    let refilled = Refilled::new(&world, &api).await;
+
+    refilled.forget().await;
+    refilled.until_filled().await;
+    refilled.until_given_back().await;
+
+    // So slow that another process has the mutex meanwhile.
+    proxies.mysql.stall();
+    refilled.forget().await;
+    let is_taken = Cell::new(false);
+    let asking = async {
+        while !is_taken.get() {
+            refilled.ask().await;
+        }
+    };
+    let taking = async {
+        let is_held = async || refilled.holder().await.ok_or("nobody asks MySQL");
+        eventually("the mutex to be held", is_held).await;
+        refilled.take().await;
+        is_taken.set(true);
+        proxies.mysql.resume();
+    };
+    tokio::join!(asking, taking);
+    refilled.until_filled().await;
+    assert_eq!(refilled.holder().await.as_deref(), Some(ANOTHER));
+
+    // It has never had it.
+    refilled.take().await;
+    refilled.forget().await;
+    refilled.until_filled().await;
+    assert_eq!(refilled.holder().await.as_deref(), Some(ANOTHER));
+
+    process.stop().await;
+    world.end().await;
+}
+
+/// How often somebody has looked for a copy on the server.
+async fn looks(redis: &RedisServer) -> u64 {
+    let told = redis.run(&["INFO", "commandstats"]).await;
+    let calls = told[0]
+        .lines()
+        .find_map(|line| line.strip_prefix("cmdstat_pttl:calls="))
+        .and_then(|rest| rest.split(',').next());
+    calls.map_or(0, |calls| calls.parse().expect("a number"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_another_process_refills_a_copy_a_reader_waits_for_it_and_does_not_ask_mysql() {
+    /// By one reader: who does not wait looks once.
+    const LOOKS: u64 = 3;
+    let redis = RedisServer::start().await;
+    let world = World::on_redis(&redis.url()).await;
     let process = world
         .serve_with(&[("ACTIVITY__DETAIL_MEMORY_MS", "10")])
         .await;
     let api = world.api(&process).await;
-    let bag = api.open_bag(&BagSpec::waiting()).await;
-    world.nothing_owed().await;
-    let (redis, keys) = (&world.redis, world.keys());
-    let key = keys.activity(bag.id);
-    let mutex = keys.mutex(&key);
-    for holder in [None, Some("another process")] {
-        if let Some(holder) = holder {
-            let life = Some(Expiration::EX(60));
-            let set = redis.set::<(), _, _>(&mutex, holder, life, None, false);
-            set.await.expect("held");
-        }
-        let () = redis.del(&key).await.expect("removed");
-        eventually("the copy to be filled", async || {
-            api.get(&api.viewer(1), &bag.path("")).await.expect(200);
-            let copy: Option<String> = redis.get(&key).await.expect("a copy");
-            copy.map(|_| ()).ok_or("none")
-        })
-        .await;
-        eventually("the mutex to be its holder's", async || {
-            let left: Option<String> = redis.get(&mutex).await.expect("a mutex");
-            if left.as_deref() == holder {
-                Ok(())
-            } else {
-                Err(left)
+    let refilled = Refilled::new(&world, &api).await;
+    refilled.until_filled().await;
+    let text: String = world.redis.get(&refilled.copy).await.expect("a copy");
+    let mut copy: Value = serde_json::from_str(&text).expect("JSON");
+    copy["title"] = "of the other process".into();
+    copy["version"] = (copy["version"].as_u64().expect("a number") + 1).into();
+    let copy = copy.to_string();
+
+    // Readers do not wait for long, so the other process may come too late.
+    eventually("a reader to have waited", async || {
+        refilled.take().await;
+        refilled.forget().await;
+        let before = looks(&redis).await;
+        let asking = refilled.ask();
+        tokio::pin!(asking);
+        let answer = loop {
+            tokio::select! {
+                answer = &mut asking => break answer,
+                now = looks(&redis) => if now >= before + LOOKS {
+                    let life = Some(Expiration::EX(3_600));
+                    let set = world.redis.set(&refilled.copy, &copy, life, None, false);
+                    let () = set.await.expect("refilled");
+                }
             }
-        })
-        .await;
-    }
+        };
+        let shown = answer.expect(200);
+        if shown["title"] == "of the other process" {
+            Ok(())
+        } else {
+            Err(shown)
+        }
+    })
+    .await;
 
     process.stop().await;
     world.end().await;
@@ -245,7 +381,8 @@ async fn copies_that_are_written_together_do_not_lapse_together() {
             let ttl: i64 = world.redis.ttl(key).await.expect("a life");
             left.insert(ttl / 600);
         }
-        assert!(left.len() > 1, "{left:?}");
+        // Two of them lie on both sides of one moment.
+        assert!(left.len() > 2, "{left:?}");
     }
 
     process.stop().await;
@@ -257,7 +394,7 @@ async fn an_unknown_id_is_remembered_for_a_moment_and_forgotten_when_there_is_su
     let world = World::new().await;
     let process = world.serve().await;
     let other = world
-        .serve_with(&[("ACTIVITY__DETAIL_MEMORY_MS", "60000")])
+        .serve_with(&[("ACTIVITY__DETAIL_MEMORY_MS", "600000")])
         .await;
     let (api, at_other) = (world.api(&process).await, world.api(&other).await);
     let (redis, keys) = (&world.redis, world.keys());

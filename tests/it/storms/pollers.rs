@@ -20,6 +20,8 @@ const POLLERS: u64 = 200;
 const SEATS: u32 = 60;
 /// Nobody waits as long as is advised: so that more is seen of the draw.
 const PAUSE: Duration = Duration::from_millis(400);
+/// Long enough for a busy machine; who hears no result for so long never does.
+const PATIENCE: Duration = Duration::from_mins(3);
 /// How often each asks again after the first final answer, which has to stay.
 const AGAIN: usize = 4;
 
@@ -106,7 +108,10 @@ impl Room {
             .await;
             meanwhile.await;
         };
-        let (heard, ()) = tokio::join!(polling, Box::pin(drawing));
+        let all = async { tokio::join!(polling, Box::pin(drawing)) };
+        let (heard, ()) = tokio::time::timeout(PATIENCE, all)
+            .await
+            .expect("everybody hears a result");
 
         self.world.assert_drawn_once(&self.bag).await;
         let truth = Truth::of(&self.world, &self.bag).await;
