@@ -174,7 +174,9 @@ impl CandidateService {
         let Some(known) = shown.max(before) else {
             return self.stored_count(id).await;
         };
-        let Ok(Ok(stored)) = tokio::time::timeout(self.redis().patience(), self.stored_count(id)).await else {
+        let Ok(Ok(stored)) =
+            tokio::time::timeout(self.redis().patience(), self.stored_count(id)).await
+        else {
             // Not kept: as long as `MySQL` has not said so, it may be too low.
             return Ok(known);
         };
