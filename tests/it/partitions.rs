@@ -11,7 +11,9 @@ use luckybag::{
 use sea_orm::{ConnectionTrait, TransactionTrait};
 use serde_json::{Value, json};
 
-use crate::harness::{Api, Bag, BagSpec, Proxies, World, eventually, named_down, presence};
+use crate::harness::{
+    Api, Bag, BagSpec, Proxies, World, eventually, named_down, nothing_happens_for, presence,
+};
 
 const SEATS: u32 = 7;
 
@@ -157,6 +159,27 @@ async fn nobody_is_lost_when_partitions_become_fewer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_is_lost_when_partitions_become_more() {
     nobody_is_lost(4, 8).await;
+}
+
+/// Its consumers are in the broker's books for a moment longer than it lives.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_is_about_to_end_is_waited_for() {
+    let world = World::new().await;
+    let process = world.serve().await;
+    let amqp = world.amqp().await;
+    world.served(&amqp).await;
+    let mut change = Box::pin(world.operate("partitions 4", &[]));
+
+    tokio::select! {
+        early = &mut change => panic!("it did not wait: {early:?}"),
+        () = nothing_happens_for(Duration::from_secs(2)) => (),
+    }
+    process.stop().await;
+
+    let changed = change.await;
+    assert!(changed.printed().contains("has 4 now"), "{changed:?}");
+    amqp.close().await;
+    world.end_with_partitions(4).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
