@@ -12,7 +12,8 @@ use sea_orm::{ConnectionTrait, TransactionTrait};
 use serde_json::{Value, json};
 
 use crate::harness::{
-    Api, Bag, BagSpec, Proxies, World, eventually, named_down, nothing_happens_for, presence,
+    Api, Bag, BagSpec, Process, Proxies, World, eventually, named_down, nothing_happens_for,
+    presence,
 };
 
 const SEATS: u32 = 7;
@@ -60,6 +61,17 @@ impl World {
     async fn settled_partitions(&self) -> i64 {
         self.number("SELECT CAST(value AS SIGNED) FROM meta WHERE name = 'stream_partitions'")
             .await
+    }
+
+    /// Changes the number behind the back of a process, which ends by itself and says why.
+    async fn ends_by_the_change(&self, process: Process) {
+        let change = "UPDATE meta SET value = '4' WHERE name = 'stream_partitions'";
+        self.execute(change).await;
+
+        let status = process.exit_status().await;
+        assert_eq!(status.code(), Some(1), "{}", process.log_tail());
+        let last = process.log_lines().pop().expect("an error");
+        assert!(last.contains("this installation has 4"), "{last}");
     }
 
     async fn end_with_partitions(self, most: u16) {
@@ -114,6 +126,10 @@ async fn nobody_is_lost(from: u16, to: u16) {
     let told = format!("the stream had {from} partitions and has {to} now");
     assert!(changed.printed().starts_with(&told), "{changed:?}");
     assert_eq!(world.joined(&bag).await, 70, "what waited was not handled");
+    for partition in to..from {
+        let left = world.topology().queue_name(Queue::Stream(partition));
+        assert!(!world.has_queue(&left).await, "{left} is no more");
+    }
     let again = world.operate(&command, &after).await;
     assert!(again.printed().contains("already"), "{again:?}");
 
@@ -235,14 +251,7 @@ async fn a_process_that_missed_the_change_ends_by_itself() {
     );
     let process = world.serve().await;
 
-    world
-        .execute("UPDATE meta SET value = '4' WHERE name = 'stream_partitions'")
-        .await;
-
-    let status = process.exit_status().await;
-    assert_eq!(status.code(), Some(1), "{}", process.log_tail());
-    let last = process.log_lines().pop().expect("an error");
-    assert!(last.contains("this installation has 4"), "{last}");
+    world.ends_by_the_change(process).await;
     world.end().await;
 }
 
@@ -289,14 +298,7 @@ async fn a_process_that_is_starting_when_the_number_is_changed_ends_by_itself() 
     })
     .await;
 
-    world
-        .execute("UPDATE meta SET value = '4' WHERE name = 'stream_partitions'")
-        .await;
-
-    let status = process.exit_status().await;
-    assert_eq!(status.code(), Some(1), "{}", process.log_tail());
-    let last = process.log_lines().pop().expect("an error");
-    assert!(last.contains("this installation has 4"), "{last}");
+    world.ends_by_the_change(process).await;
     world.end().await;
 }
 
