@@ -65,6 +65,13 @@ impl Copied {
         self.world.number(&query).await
     }
 
+    /// How many tables the copy has.
+    async fn tables(&self) -> i64 {
+        let of_copy = format!("table_schema = '{}'", self.admin);
+        let query = format!("SELECT COUNT(*) FROM information_schema.tables WHERE {of_copy}");
+        self.world.number(&query).await
+    }
+
     /// How many copies wait.
     async fn waiting(&self) -> i64 {
         const WAITING: &str = "SELECT COUNT(*) FROM outbox WHERE kind = 'adminCopy'";
