@@ -90,7 +90,8 @@ async fn carry_out(
         server: "RabbitMQ",
         patience_secs: REACH.as_secs(),
     })?;
-    stream.expect_nobody().await?;
+    // Whoever has just been stopped may still be in the broker's books.
+    stream.expect_goodbye().await?;
     stream.drain(patience).await?;
     let (from, to) = (change.from.to_string(), change.to.to_string());
     let changed = mysql::change_fact(&connections.db, STREAM_PARTITIONS, &from, &to).await;
@@ -182,7 +183,7 @@ impl Stream {
         consumers.shut_down(REACH).await
     }
 
-    /// Waits until the broker has seen our consumers go: only then has it put back what was not acked.
+    /// Waits until the broker has seen all consumers go: only then has it put back what was not acked.
     async fn expect_goodbye(&self) -> Result<(), AppError> {
         let gone_by = Instant::now() + Self::GOODBYE;
         while let Err(error) = self.expect_nobody().await {

@@ -11,7 +11,10 @@ use luckybag::{
 use sea_orm::{ConnectionTrait, TransactionTrait};
 use serde_json::{Value, json};
 
-use crate::harness::{Api, Bag, BagSpec, Proxies, World, eventually, named_down, presence};
+use crate::harness::{
+    Api, Bag, BagSpec, Process, Proxies, World, eventually, named_down, nothing_happens_for,
+    presence,
+};
 
 const SEATS: u32 = 7;
 
@@ -58,6 +61,17 @@ impl World {
     async fn settled_partitions(&self) -> i64 {
         self.number("SELECT CAST(value AS SIGNED) FROM meta WHERE name = 'stream_partitions'")
             .await
+    }
+
+    /// Changes the number behind the back of a process, which ends by itself and says why.
+    async fn ends_by_the_change(&self, process: Process) {
+        let change = "UPDATE meta SET value = '4' WHERE name = 'stream_partitions'";
+        self.execute(change).await;
+
+        let status = process.exit_status().await;
+        assert_eq!(status.code(), Some(1), "{}", process.log_tail());
+        let last = process.log_lines().pop().expect("an error");
+        assert!(last.contains("this installation has 4"), "{last}");
     }
 
     async fn end_with_partitions(self, most: u16) {
@@ -112,6 +126,10 @@ async fn nobody_is_lost(from: u16, to: u16) {
     let told = format!("the stream had {from} partitions and has {to} now");
     assert!(changed.printed().starts_with(&told), "{changed:?}");
     assert_eq!(world.joined(&bag).await, 70, "what waited was not handled");
+    for partition in to..from {
+        let left = world.topology().queue_name(Queue::Stream(partition));
+        assert!(!world.has_queue(&left).await, "{left} is no more");
+    }
     let again = world.operate(&command, &after).await;
     assert!(again.printed().contains("already"), "{again:?}");
 
@@ -157,6 +175,27 @@ async fn nobody_is_lost_when_partitions_become_fewer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_is_lost_when_partitions_become_more() {
     nobody_is_lost(4, 8).await;
+}
+
+/// Its consumers are in the broker's books for a moment longer than it lives.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_is_about_to_end_is_waited_for() {
+    let world = World::new().await;
+    let process = world.serve().await;
+    let amqp = world.amqp().await;
+    world.served(&amqp).await;
+    let mut change = Box::pin(world.operate("partitions 4", &[]));
+
+    tokio::select! {
+        early = &mut change => panic!("it did not wait: {early:?}"),
+        () = nothing_happens_for(Duration::from_secs(2)) => (),
+    }
+    process.stop().await;
+
+    let changed = change.await;
+    assert!(changed.printed().contains("has 4 now"), "{changed:?}");
+    amqp.close().await;
+    world.end_with_partitions(4).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -212,14 +251,7 @@ async fn a_process_that_missed_the_change_ends_by_itself() {
     );
     let process = world.serve().await;
 
-    world
-        .execute("UPDATE meta SET value = '4' WHERE name = 'stream_partitions'")
-        .await;
-
-    let status = process.exit_status().await;
-    assert_eq!(status.code(), Some(1), "{}", process.log_tail());
-    let last = process.log_lines().pop().expect("an error");
-    assert!(last.contains("this installation has 4"), "{last}");
+    world.ends_by_the_change(process).await;
     world.end().await;
 }
 
@@ -266,14 +298,7 @@ async fn a_process_that_is_starting_when_the_number_is_changed_ends_by_itself() 
     })
     .await;
 
-    world
-        .execute("UPDATE meta SET value = '4' WHERE name = 'stream_partitions'")
-        .await;
-
-    let status = process.exit_status().await;
-    assert_eq!(status.code(), Some(1), "{}", process.log_tail());
-    let last = process.log_lines().pop().expect("an error");
-    assert!(last.contains("this installation has 4"), "{last}");
+    world.ends_by_the_change(process).await;
     world.end().await;
 }
 

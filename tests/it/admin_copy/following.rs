@@ -125,6 +125,7 @@ async fn without_the_right_to_make_tables_copies_wait_for_them() {
     let api = world.api(&process).await;
     drawn_bag(world, &api, 8001).await;
     assert!(copied.waiting().await > 0);
+    assert_eq!(copied.tables().await, 0, "it made them all the same");
 
     make_tables(&copied).await;
     copied.assert_exact().await;

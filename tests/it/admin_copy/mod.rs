@@ -34,23 +34,22 @@ impl Copied {
 
     /// Rows of the service that the copy lacks or has otherwise, and rows that it has in excess.
     async fn differences(&self) -> i64 {
+        let commitment = "(LOWER(HEX(m.commitment)) <=> c.commitment)";
+        self.differences_of("activity", &ACTIVITY, commitment).await
+            + self.differences_of("win_record", &WIN, "TRUE").await
+    }
+
+    /// The same of one table: rows that differ in one of these columns, or otherwise.
+    async fn differences_of(&self, table: &str, columns: &[&str], otherwise_same: &str) -> i64 {
         let (own, admin) = (&self.world.namespace, &self.admin);
-        let columns = |columns: &[&str]| {
-            let same = columns
-                .iter()
-                .map(|column| format!("m.{column} <=> c.{column}"));
-            same.collect::<Vec<_>>().join(" AND ")
-        };
-        let activity = columns(&ACTIVITY);
-        let win = columns(&WIN);
+        let same = columns
+            .iter()
+            .map(|column| format!("m.{column} <=> c.{column} AND "));
+        let same: String = same.collect();
         let query = format!(
-            "SELECT (SELECT COUNT(*) FROM {own}.activity m LEFT JOIN {admin}.activity_copy c USING (id) \
-             WHERE NOT ({activity} AND (LOWER(HEX(m.commitment)) <=> c.commitment))) \
-             + (SELECT COUNT(*) FROM {own}.win_record m LEFT JOIN {admin}.win_record_copy c USING (id) \
-             WHERE NOT ({win})) \
-             + (SELECT COUNT(*) FROM {admin}.activity_copy WHERE id NOT IN (SELECT id FROM {own}.activity)) \
-             + (SELECT COUNT(*) FROM {admin}.win_record_copy \
-             WHERE id NOT IN (SELECT id FROM {own}.win_record))"
+            "SELECT (SELECT COUNT(*) FROM {own}.{table} m LEFT JOIN {admin}.{table}_copy c USING (id) \
+             WHERE NOT ({same}{otherwise_same})) \
+             + (SELECT COUNT(*) FROM {admin}.{table}_copy WHERE id NOT IN (SELECT id FROM {own}.{table}))"
         );
         self.world.number(&query).await
     }
@@ -66,10 +65,32 @@ impl Copied {
         self.world.number(&query).await
     }
 
+    /// How many tables the copy has.
+    async fn tables(&self) -> i64 {
+        let of_copy = format!("table_schema = '{}'", self.admin);
+        let query = format!("SELECT COUNT(*) FROM information_schema.tables WHERE {of_copy}");
+        self.world.number(&query).await
+    }
+
     /// How many copies wait.
     async fn waiting(&self) -> i64 {
         const WAITING: &str = "SELECT COUNT(*) FROM outbox WHERE kind = 'adminCopy'";
         self.world.number(WAITING).await
+    }
+
+    /// Waits until one connection to the copy is where this condition on its process says.
+    async fn has_waiting(&self, condition: &str) {
+        let waiting = format!(
+            "SELECT COUNT(*) FROM information_schema.processlist WHERE db = '{}' AND {condition}",
+            self.admin
+        );
+        eventually("a statement to wait", async || {
+            match self.world.number(&waiting).await {
+                1 => Ok(()),
+                other => Err(other),
+            }
+        })
+        .await;
     }
 
     async fn end(self) {
@@ -142,20 +163,8 @@ async fn drawn_bag(world: &World, api: &Api, room: u64) -> Bag {
     api.join_all(&bag, room * 1_000..room * 1_000 + 4).await;
     world.draw_soon(&[bag]).await;
     world.all_drawn(&[bag]).await;
-    published(world, &bag).await;
+    world.published(bag.id).await;
     bag
-}
-
-async fn published(world: &World, bag: &Bag) {
-    const PENDING: &str =
-        "SELECT COUNT(*) FROM activity WHERE id = ID AND proof_published_at IS NULL";
-    eventually("the proof", async || {
-        match world.number_of(bag.id, PENDING).await {
-            0 => Ok(()),
-            pending => Err(pending),
-        }
-    })
-    .await;
 }
 
 async fn claim(api: &Api, win: u64, reference: &str) {

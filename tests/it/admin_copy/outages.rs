@@ -2,6 +2,7 @@
 
 use luckybag::infra::outbox::EventKind;
 use sea_orm::{ConnectionTrait, TransactionTrait};
+use serde_json::json;
 
 use super::{Copied, drawn_bag};
 use crate::{
@@ -78,11 +79,22 @@ async fn a_stop_does_not_wait_for_the_admin_database() {
     let url = through(&copied.url, proxy.addr());
     let process = world.serve_with(&[("ADMIN_DATABASE__URL", &url)]).await;
     let api = world.api(&process).await;
-    api.draft(&super::spec(8001)).await;
+    let draft = api.draft(&super::spec(8001)).await;
     copied.assert_exact().await;
 
+    // A lock of somebody else keeps a copy under way until the server says nothing any more.
+    let holdup = world.db.begin().await.expect("MySQL answers");
+    let admin = &copied.admin;
+    let lock = format!("SELECT id FROM {admin}.activity_copy WHERE id = {draft} FOR UPDATE");
+    holdup.execute_unprepared(&lock).await.expect("locked");
+    let (path, title) = (format!("/v1/activities/{draft}"), json!({ "title": "new" }));
+    let renamed = api.patch(&api.host_of(8001), &path, title).await;
+    renamed.expect(200);
+    copied
+        .has_waiting("info LIKE 'INSERT INTO activity_copy%'")
+        .await;
     proxy.stall();
-    api.draft(&super::spec(8001)).await;
+    holdup.rollback().await.expect("unlocked");
     process.stop().await;
 
     assert_eq!(copied.waiting().await, 1, "it is kept for the next process");
@@ -142,17 +154,7 @@ async fn a_stop_waits_for_tables_that_are_being_made() {
     let lock = format!("LOCK TABLES {admin}._sqlx_migrations READ");
     holdup.execute_unprepared(&lock).await.expect("locked");
     let process = world.serve_with(&[copied.on()]).await;
-    eventually("the migration to wait", async || {
-        let waiting = format!(
-            "SELECT COUNT(*) FROM information_schema.processlist \
-             WHERE db = '{admin}' AND state LIKE 'Waiting for table%'"
-        );
-        match world.number(&waiting).await {
-            1 => Ok(()),
-            other => Err(other),
-        }
-    })
-    .await;
+    copied.has_waiting("state LIKE 'Waiting for table%'").await;
 
     process.signal("TERM");
     eventually("the stop to begin", async || {

@@ -9,10 +9,9 @@ use std::{
     process::{Command, Stdio},
 };
 
-use luckybag::kernel::ActivityId;
 use reqwest::{Method, Response, header::HeaderMap};
 
-use crate::harness::{Api, Bag, World, check_head, eventually};
+use crate::harness::{Api, Bag, World, check_head};
 
 /// Reads CSV as another program does, and prints it as JSON.
 const READ: &str = "import csv, io, json, sys\n\
@@ -99,18 +98,6 @@ impl Api {
 }
 
 impl World {
-    async fn published(&self, id: ActivityId) {
-        const PENDING: &str =
-            "SELECT COUNT(*) FROM activity WHERE id = ID AND proof_published_at IS NULL";
-        eventually("the proof", async || {
-            match self.number_of(id, PENDING).await {
-                0 => Ok(()),
-                pending => Err(pending),
-            }
-        })
-        .await;
-    }
-
     /// Lets this many users have joined, without the stream: each statement doubles their number.
     async fn crowd(&self, bag: &Bag, count: u32) {
         const FIRST: u64 = 9_000_000_000_000_000_000;

@@ -9,7 +9,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::harness::{Api, BagSpec, World};
+use crate::harness::{Api, Bag, BagSpec, World};
 
 async fn exports_in_audit(api: &Api, path: &str) -> Vec<(String, String)> {
     let page = api.get(&api.operator(), path).await.expect(200);
@@ -28,39 +28,47 @@ async fn only_who_runs_the_room_gets_a_file_and_is_named_in_the_audit() {
     let api = world.api(&process).await;
     let bag = api.open_bag(&BagSpec::waiting()).await;
     api.join_all(&bag, [1001]).await;
-    api.settled(&bag, 1001).await;
-    let path = bag.path("/participants.csv");
+    world.draw_soon(&[bag]).await;
+    world.all_drawn(&[bag]).await;
 
+    for kind in ["participants", "winners"] {
+        assert_refused_to_others(&api, &bag, kind).await;
+    }
+    assert_eq!(exports_in_audit(&api, &bag.path("/audit")).await, []);
+
+    let mut expected = Vec::new();
+    for kind in ["participants", "winners"] {
+        let export = api.export(&bag, kind).await;
+        assert_eq!(export.column("userId"), ["1001"]);
+        let path = bag.path(&format!("/{kind}.csv"));
+        let by_operator = api.ask_for(Method::GET, &api.operator(), &path).await;
+        assert_eq!(by_operator.status(), 200);
+        by_operator.bytes().await.expect("the whole file");
+        for actor in ["user:2", "user:1"] {
+            expected.push((actor.to_owned(), format!("export.{kind}")));
+        }
+        let told = exports_in_audit(&api, &bag.path("/audit")).await;
+        assert_eq!(told, expected);
+    }
+
+    process.stop().await;
+    world.end().await;
+}
+
+/// Who only asks for the head of a file takes nothing out.
+async fn assert_refused_to_others(api: &Api, bag: &Bag, kind: &str) {
+    let path = bag.path(&format!("/{kind}.csv"));
     for token in [api.viewer(1001), api.host_of(8002), api.service()] {
-        api.get(&token, &path)
-            .await
-            .expect_problem(403, "forbidden");
+        let refused = api.get(&token, &path).await;
+        refused.expect_problem(403, "forbidden");
     }
     let head = api
         .ask_for(Method::HEAD, &api.host_of(bag.room), &path)
         .await;
     assert_eq!(head.status(), 200);
-    let kind = head.headers()["content-type"].to_str().expect("text");
-    assert_eq!(kind, "text/csv; charset=utf-8; header=present");
+    let media_type = head.headers()["content-type"].to_str().expect("text");
+    assert_eq!(media_type, "text/csv; charset=utf-8; header=present");
     assert!(head.text().await.expect("no body").is_empty());
-    assert_eq!(exports_in_audit(&api, &bag.path("/audit")).await, []);
-
-    assert_eq!(
-        api.export(&bag, "participants").await.column("userId"),
-        ["1001"]
-    );
-    let by_operator = api.ask_for(Method::GET, &api.operator(), &path).await;
-    assert_eq!(by_operator.status(), 200);
-    by_operator.bytes().await.expect("the whole file");
-    let expected = [
-        ("user:2", "export.participants"),
-        ("user:1", "export.participants"),
-    ];
-    let expected = expected.map(|(actor, action)| (actor.to_owned(), action.to_owned()));
-    assert_eq!(exports_in_audit(&api, &bag.path("/audit")).await, expected);
-
-    process.stop().await;
-    world.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

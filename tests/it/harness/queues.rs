@@ -54,6 +54,25 @@ impl Amqp {
 }
 
 impl World {
+    /// Whether there is a queue of this name, whoever made it.
+    pub(crate) async fn has_queue(&self, queue: &str) -> bool {
+        // A broker that misses a queue closes the channel.
+        let amqp = self.amqp().await;
+        let options = QueueDeclareOptions::durable().passive();
+        let found = amqp
+            .channel()
+            .queue_declare(queue.into(), options, FieldTable::default())
+            .await;
+        amqp.close().await;
+        match found {
+            Ok(_) => true,
+            Err(error) => {
+                assert!(error.to_string().contains("NOT_FOUND"), "{error}");
+                false
+            }
+        }
+    }
+
     fn stream_queues(&self) -> Vec<String> {
         let topology = self.topology();
         (0..topology.partitions())

@@ -100,6 +100,19 @@ impl World {
         .await;
     }
 
+    /// Waits until the proof of a drawn activity is published.
+    pub(crate) async fn published(&self, id: ActivityId) {
+        const PENDING: &str =
+            "SELECT COUNT(*) FROM activity WHERE id = ID AND proof_published_at IS NULL";
+        eventually("the proof", async || {
+            match self.number_of(id, PENDING).await {
+                0 => Ok(()),
+                pending => Err(pending),
+            }
+        })
+        .await;
+    }
+
     /// Asserts that an activity was drawn once and in time: the one set of winners that follows
     /// from its seed, one seat each in the order of scores, one audit row, stock settled.
     pub(crate) async fn assert_drawn_once(&self, bag: &Bag) {

@@ -61,16 +61,18 @@ async fn check_paths(api: &Api) {
         .into_iter()
         .chain([long.as_str(), "..", "%25%33%37"])
     {
-        for path in [
-            format!("/v1/activities/{id}"),
-            format!("/v1/activities/{id}/result"),
-            format!("/v1/activities/{id}/events"),
-            format!("/v1/rooms/{id}/activities"),
-            format!("/v1/activities/{id}/deny-list"),
+        for (path, field) in [
+            (format!("/v1/activities/{id}"), "activityId"),
+            (format!("/v1/activities/{id}/result"), "activityId"),
+            (format!("/v1/activities/{id}/events"), "activityId"),
+            (format!("/v1/rooms/{id}/activities"), "roomId"),
+            (format!("/v1/activities/{id}/deny-list"), "activityId"),
         ] {
             let (status, text) = raw::send(&api.url, &raw::get(&path, &token, &[])).await;
             // What is no path of ours, or no path at all, may be refused as that.
             assert!([400, 404, 422].contains(&status), "{path:.99}: {text:.999}");
+            let names_it = text.contains(&format!("\"field\":\"{field}\""));
+            assert!(status != 422 || names_it, "{path:.99}: {text:.999}");
             assert!(
                 !text.to_lowercase().contains("\nx-forged"),
                 "{path:.99}: {text}"

@@ -2,13 +2,20 @@
 
 use std::{fs, path::Path};
 
-/// Those up to this one were there before the first version that could be upgraded from.
-const FIRST_VERSION: u32 = 31;
+/// Each folder, and up to which migration of it they were there before the first version that could be
+/// upgraded from.
+const FIRST_VERSIONS: [(&str, u32); 2] = [("migrations", 31), ("migrations/admin", 2)];
 
 #[test]
 fn migrations_only_add() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
-    for file in fs::read_dir(folder).expect("migrations/") {
+    for (folder, first_version) in FIRST_VERSIONS {
+        assert_only_add(folder, first_version);
+    }
+}
+
+fn assert_only_add(folder: &str, first_version: u32) {
+    let files = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    for file in fs::read_dir(files).expect(folder) {
         let path = file.expect("a file").path();
         if path.extension().is_none_or(|extension| extension != "sql") {
             continue;
@@ -19,10 +26,10 @@ fn migrations_only_add() {
             .to_string_lossy()
             .into_owned();
         let number: u32 = name[..4].parse().expect("a number");
-        if number > FIRST_VERSION {
+        if number > first_version {
             let text = fs::read_to_string(&path).expect("a migration");
             if let Err(fault) = only_adds(&text) {
-                panic!("{name}: {fault}: an older version could not go on beside it");
+                panic!("{folder}/{name}: {fault}: an older version could not go on beside it");
             }
         }
     }
