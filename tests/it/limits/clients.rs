@@ -10,7 +10,7 @@ use tokio::{
 use crate::harness::{Api, BagSpec, World};
 
 /// What is not over by then never is.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 fn address(api: &Api) -> &str {
     api.url.strip_prefix("http://").expect("an HTTP URL")
