@@ -11,6 +11,7 @@ use crate::{
 };
 
 const SECRET: &str = "0123456789012345678901234567890123456789";
+const DEFAULTS: &str = include_str!("../../config/default.toml");
 const KEY: (&str, &str) = ("LUCKYBAG__AUTH__SIGNING_SECRET", SECRET);
 
 #[test]
@@ -139,11 +140,31 @@ fn check_config_shows_what_is_in_force_without_the_secrets() {
     );
 }
 
+/// The keys of a configuration, in the order of the alphabet.
+fn keys_of(text: &str) -> Vec<&str> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let mut keys: Vec<&str> = lines
+        .filter_map(|line| Some(line.split_once(" = ")?.0))
+        .collect();
+    keys.sort_unstable();
+    keys
+}
+
 #[test]
 fn what_check_config_prints_is_a_configuration() {
-    let shown = succeeded(&run("check-config", &[]));
+    let changed = [
+        ("LUCKYBAG__NAMESPACE", "other"),
+        ("LUCKYBAG__LOG__FILTER", "info,luckybag=debug"),
+        ("LUCKYBAG__DRAW__LEASE_SECS", "31"),
+        ("LUCKYBAG__CANDIDATE__TRIM_FLOOR", "0.25"),
+        ("LUCKYBAG__ACTIVITY__REVIEW_REQUIRED", "false"),
+        ("LUCKYBAG__SERVER__TRUSTED_PROXIES", "10.0.0.0/8, ::1"),
+    ];
+    let shown = succeeded(&run("check-config", &changed));
     let file = ConfigFile::new(&shown);
 
+    assert_eq!(keys_of(&shown), keys_of(DEFAULTS));
+    assert_ne!(shown, succeeded(&run("check-config", &[])));
     assert_eq!(succeeded(&run("check-config", &[file.variable()])), shown);
 }
 

@@ -27,6 +27,7 @@ async fn everybody_joins_for_itself_and_sees_its_own_result_only() {
     let other = api.get(&api.viewer(LATECOMER), &bag.path("/me")).await;
     assert_eq!(joined["participation"], "joined", "{joined}");
     assert_eq!(other.expect(200), json!({ "participation": "none" }));
+    check_nobody_sees_with(&api, &bag, WINNER).await;
 
     api.drawn(&bag).await;
     check_results(&api, &bag).await;
@@ -36,7 +37,7 @@ async fn everybody_joins_for_itself_and_sees_its_own_result_only() {
     world.end().await;
 }
 
-/// Whatever a caller says beside its token, it cannot join for somebody else.
+/// Whatever a caller says in its body, it cannot join for somebody else.
 async fn check_nobody_joins_for(api: &Api, bag: &Bag, user: u64) {
     let token = api.viewer(LATECOMER);
     for name in ["userId", "user_id", "sub", "user"] {
@@ -45,20 +46,24 @@ async fn check_nobody_joins_for(api: &Api, bag: &Bag, user: u64) {
         assert_eq!(answer.faulty_fields(), [name], "{}", answer.body);
         answer.expect(422);
     }
-    for rest in ["me?userId=", "result?userId="] {
-        let path = bag.path(&format!("/{rest}{user}"));
-        let answer = api.get(&token, &path).await.expect(200);
-        assert!(!answer.to_string().contains(&user.to_string()), "{answer}");
+}
+
+/// Whatever a caller says beside its token, it is shown nothing of somebody else, who has joined.
+async fn check_nobody_sees_with(api: &Api, bag: &Bag, user: u64) {
+    let token = api.viewer(LATECOMER);
+    let ask = |query: &str| {
+        let url = format!("{}{}{query}", api.url, bag.path("/me"));
+        api.http.get(url).bearer_auth(&token)
+    };
+    let second = format!("Bearer {}", api.viewer(user));
+    for request in [
+        ask(&format!("?userId={user}")),
+        ask("").header("x-user-id", user.to_string()),
+        ask("").header(AUTHORIZATION, second),
+    ] {
+        let me = api.send(request).await.expect(200);
+        assert_eq!(me, json!({ "participation": "none" }));
     }
-    // Neither header nor second token counts.
-    let request = api
-        .http
-        .get(format!("{}{}", api.url, bag.path("/me")))
-        .header("x-user-id", user.to_string())
-        .bearer_auth(&token)
-        .header(AUTHORIZATION, format!("Bearer {}", api.viewer(user)));
-    let me = api.send(request).await.expect(200);
-    assert_eq!(me["participation"], "none", "{me}");
 }
 
 async fn check_results(api: &Api, bag: &Bag) {
@@ -70,6 +75,9 @@ async fn check_results(api: &Api, bag: &Bag) {
     assert_eq!(own["result"], "won", "{own}");
     assert_eq!(own["win"]["rank"], 1, "{own}");
     assert_eq!(others["result"], "notWon", "{others}");
+    let path = bag.path(&format!("/result?userId={WINNER}"));
+    let asked = api.get(&api.viewer(LATECOMER), &path).await.expect(200);
+    assert_eq!(asked["result"], "notWon", "{asked}");
     assert!(others.get("win").is_none(), "{others}");
     let win_record = own["win"]["winRecordId"].as_str().expect("an id");
     assert!(!others.to_string().contains(win_record), "{others}");

@@ -51,15 +51,29 @@ impl Shape {
     pub(super) fn assert_shown_by(&self, value: &Value, what: &str) {
         let mut shown = BTreeSet::new();
         collect_paths(value, "", &mut shown);
-        let missing: Vec<&String> = self
-            .fields
-            .keys()
-            .filter(|path| !shown.contains(*path))
-            .collect();
+        let missing = self.without(&shown);
         assert!(
             missing.is_empty(),
             "the sample of {what} does not show {missing:?}"
         );
+    }
+
+    /// Asserts that each field of the table has had a value in one of these, also those that may be
+    /// null or absent.
+    #[track_caller]
+    pub(super) fn assert_told_by(&self, values: &[Value], what: &str) {
+        let mut told = BTreeSet::new();
+        for value in values {
+            collect_paths(&without_nulls(value), "", &mut told);
+        }
+        let missing = self.without(&told);
+        assert!(missing.is_empty(), "{what} has never told {missing:?}");
+    }
+
+    /// The fields that are not among these.
+    fn without(&self, paths: &BTreeSet<String>) -> Vec<&String> {
+        let fields = self.fields.keys();
+        fields.filter(|path| !paths.contains(*path)).collect()
     }
 
     fn check_object(&self, value: &Value, prefix: &str, faults: &mut Vec<String>) {
@@ -161,6 +175,21 @@ fn is_hex(text: &str) -> bool {
         && text
             .bytes()
             .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+}
+
+/// The value without fields that are null.
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => fields
+            .iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(name, value)| (name.clone(), without_nulls(value)))
+            .collect(),
+        Value::Array(items) => items.iter().map(without_nulls).collect(),
+        other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => {
+            other.clone()
+        }
+    }
 }
 
 fn collect_paths(value: &Value, path: &str, found: &mut BTreeSet<String>) {

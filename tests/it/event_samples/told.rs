@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use chrono::{DateTime, FixedOffset};
 use lapin::message::Delivery;
 use luckybag::infra::outbox::EventKind;
 use serde_json::{Value, json};
@@ -32,19 +33,36 @@ async fn whatever_happens_is_told_as_the_page_and_the_samples_say() {
     let amqp = world.amqp().await;
     let mut events = amqp.listen(&world.topology().events_exchange(), "#").await;
 
-    let cancelled = cancel_bags(&api).await;
+    let started = world.now().await;
+    let [opened, draft] = cancel_bags(&api).await;
     let drawn = play_demanding_bag(&world, &api).await;
     let empty = draw_empty_bag(&world, &api).await;
-    let bags: BTreeSet<String> = [cancelled, drawn.id.to_string(), empty.id.to_string()].into();
-    let told = collect(&world, &amqp, &mut events, &bags).await;
+    let rooms = [
+        (opened.clone(), 8002),
+        (draft.clone(), 8001),
+        (drawn.id.to_string(), 8001),
+        (empty.id.to_string(), 8003),
+    ];
+    let rooms = BTreeMap::from(rooms);
+    let told = collect(&world, &amqp, &mut events, &rooms).await;
 
     let page = Page::read();
+    let while_it_lasted = started.timestamp_millis()..=world.now().await.timestamp_millis();
     for delivery in &told {
         assert_is_as_documented(&page, delivery);
+        let at = time_of(delivery);
+        assert!(while_it_lasted.contains(&at.timestamp_millis()), "{at}");
     }
     let kinds: BTreeSet<String> = told.iter().map(kind_of).collect();
     let all = EventKind::ALL.map(|kind| kind.as_str().to_owned());
     assert_eq!(kinds, BTreeSet::from(all), "not every kind was told");
+    for kind in &kinds {
+        page.fields(kind)
+            .assert_told_by(&data_of(&told, kind), kind);
+    }
+    assert_rooms_are_right(&told, &rooms);
+    assert_cancelled_as_it_was(&told, [&opened, &draft]);
+    assert_drawn_as_it_was(&told, [&drawn, &empty]);
     assert_ids_tell_events_apart(&told);
 
     process.stop().await;
@@ -52,8 +70,8 @@ async fn whatever_happens_is_told_as_the_page_and_the_samples_say() {
     world.end().await;
 }
 
-/// One that was opened, with a reason, and a draft, without; answers the first one's id.
-async fn cancel_bags(api: &Api) -> String {
+/// One that was opened, with a reason, and a draft, without; answers their ids.
+async fn cancel_bags(api: &Api) -> [String; 2] {
     let opened = api
         .open_bag(&BagSpec {
             room: 8002,
@@ -66,7 +84,7 @@ async fn cancel_bags(api: &Api) -> String {
     api.post(&operator, &path, Some(reason)).await.expect(200);
     let path = format!("/v1/activities/{draft}/cancel");
     api.post(&operator, &path, None).await.expect(200);
-    opened.id.to_string()
+    [opened.id, draft].map(|id| id.to_string())
 }
 
 /// Ten who finished the task, one who left, one who did nothing, one who may not take part; a draw
@@ -116,7 +134,7 @@ async fn collect(
     world: &World,
     amqp: &Amqp,
     events: &mut Events,
-    bags: &BTreeSet<String>,
+    rooms: &BTreeMap<String, u64>,
 ) -> Vec<Delivery> {
     proofs_published(world).await;
     world.nothing_owed().await;
@@ -136,8 +154,56 @@ async fn collect(
         .map(|delivery| envelope(delivery)["data"]["activityId"].clone())
         .filter_map(|id| id.as_str().map(str::to_owned))
         .collect();
-    assert!(about.is_superset(bags), "{bags:?} of {about:?}");
+    assert_eq!(about, rooms.keys().cloned().collect());
     told
+}
+
+/// What the events of a kind tell.
+fn data_of(told: &[Delivery], kind: &str) -> Vec<Value> {
+    let of_kind = told.iter().filter(|delivery| kind_of(delivery) == kind);
+    of_kind
+        .map(|delivery| envelope(delivery)["data"].clone())
+        .collect()
+}
+
+fn assert_rooms_are_right(told: &[Delivery], rooms: &BTreeMap<String, u64>) {
+    for delivery in told {
+        let data = envelope(delivery)["data"].clone();
+        if let Some(room) = data.get("roomId") {
+            let id = data["activityId"].as_str().expect("an id");
+            assert_eq!(*room, rooms[id].to_string(), "{data}");
+        }
+    }
+}
+
+fn assert_cancelled_as_it_was(told: &[Delivery], [opened, draft]: [&String; 2]) {
+    let cancelled = data_of(told, "activity.cancelled");
+    let cancelled: BTreeSet<_> = cancelled
+        .iter()
+        .map(|data| {
+            let text = |name: &str| data[name].as_str().map(str::to_owned);
+            let was_opened = data["wasOpened"].as_bool();
+            (text("activityId"), text("reason"), was_opened)
+        })
+        .collect();
+    let reason = Some("the stream ended".to_owned());
+    let expected = [
+        (Some(opened.clone()), reason, Some(true)),
+        (Some(draft.clone()), None, Some(false)),
+    ];
+    assert_eq!(cancelled, expected.into());
+}
+
+/// Twelve had joined the one, ten of them could win; of the other there is nothing to tell.
+fn assert_drawn_as_it_was(told: &[Delivery], [bag, empty]: [&Bag; 2]) {
+    for (bag, counts) in [(bag, [3, 12, 10]), (empty, [0, 0, 0])] {
+        let drawn = data_of(told, "activity.drawn");
+        let is_it = |data: &&Value| data["activityId"] == bag.id.to_string();
+        let data = drawn.iter().find(is_it).expect("its draw");
+        let names = ["winnerCount", "joinedCount", "eligibleCount"];
+        assert_eq!(names.map(|name| data[name].as_i64()), counts.map(Some));
+        assert_eq!(data["cutoffScore"].is_null(), counts[0] == 0, "{data}");
+    }
 }
 
 async fn proofs_published(world: &World) {
@@ -154,6 +220,12 @@ async fn proofs_published(world: &World) {
 
 fn envelope(delivery: &Delivery) -> Value {
     serde_json::from_slice(&delivery.data).expect("JSON")
+}
+
+fn time_of(delivery: &Delivery) -> DateTime<FixedOffset> {
+    let event = envelope(delivery);
+    let time = event["time"].as_str().expect("a time");
+    DateTime::parse_from_rfc3339(time).expect("a time")
 }
 
 fn kind_of(delivery: &Delivery) -> String {
@@ -199,13 +271,19 @@ fn assert_is_as_documented(page: &Page, delivery: &Delivery) {
     assert_eq!(headers, 0, "{properties:?}");
 }
 
-/// The same id means the same event of the same activity.
+/// The same id means the same event about the same people.
 fn assert_ids_tell_events_apart(told: &[Delivery]) {
-    let mut seen: BTreeMap<String, (String, Value)> = BTreeMap::new();
+    let mut seen: BTreeMap<String, (String, Vec<Value>)> = BTreeMap::new();
     for delivery in told {
         let event = envelope(delivery);
         let id = event["id"].as_str().expect("an id").to_owned();
-        let what = (kind_of(delivery), event["data"]["activityId"].clone());
+        let data = &event["data"];
+        let users = data["users"].as_array().into_iter().flatten();
+        let about = ["activityId", "winRecordId", "userId", "userIds"]
+            .map(|name| data[name].clone())
+            .into_iter()
+            .chain(users.map(|user| user["userId"].clone()));
+        let what = (kind_of(delivery), about.collect());
         let first = seen.entry(id.clone()).or_insert_with(|| what.clone());
         assert_eq!(*first, what, "{id} stands for two events");
     }

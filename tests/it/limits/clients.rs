@@ -9,6 +9,9 @@ use tokio::{
 
 use crate::harness::{Api, BagSpec, World};
 
+/// What is not over by then never is.
+const PATIENCE: Duration = Duration::from_mins(1);
+
 fn address(api: &Api) -> &str {
     api.url.strip_prefix("http://").expect("an HTTP URL")
 }
@@ -26,11 +29,12 @@ async fn sent(api: &Api, text: &str) -> TcpStream {
     stream
 }
 
-/// Everything that is answered until the other side closes the connection.
+/// Everything that is answered until the other side closes the connection, which it has to.
 async fn until_closed(mut stream: impl AsyncReadExt + Unpin) -> String {
     let mut answer = Vec::new();
+    let reading = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer)).await;
     // A close with unread bytes is a reset, after what was answered.
-    drop(stream.read_to_end(&mut answer).await);
+    drop(reading.expect("the connection is closed"));
     String::from_utf8_lossy(&answer).into_owned()
 }
 

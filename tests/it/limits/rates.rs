@@ -1,5 +1,7 @@
 //! How often users and addresses may call.
 
+use std::cell::Cell;
+
 use futures_util::{StreamExt, stream};
 
 use crate::harness::{Answer, Api, BagSpec, Proxies, World, eventually, metric, metrics_page};
@@ -100,10 +102,39 @@ async fn an_address_is_limited_before_its_token_is_looked_at_and_health_never() 
     waits_too(&spend, async || from(forwarded, "x").await).await;
     from("198.51.100.8", &api.operator()).await.expect(200);
     from("2001:db8::1", &api.operator()).await.expect(200);
-    for _ in 0..10 {
-        metrics_page(&api.url).await;
+    for path in ["healthz", "readyz", "metrics"] {
+        for _ in 0..10 {
+            let answer = reqwest::get(format!("{}/{path}", api.url)).await;
+            assert_eq!(answer.expect("an answer").status(), 200, "{path}");
+        }
     }
 
+    process.stop().await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_stranger_says_of_its_address_gives_it_no_other_limit() {
+    let world = World::new().await;
+    let changes = [
+        ("LIMITS__IP_PER_SECOND", "1"),
+        ("LIMITS__IP_BURST", "3"),
+        ("SERVER__TRUSTED_PROXIES", "10.0.0.0/8"),
+    ];
+    let process = world.serve_with(&changes).await;
+    let api = world.api(&process).await;
+    let calls = Cell::new(0);
+
+    let limited = until_limited(async || {
+        calls.set(calls.get() + 1);
+        let client = format!("198.51.100.{}", calls.get());
+        let request = api.http.get(format!("{}/v1/prizes", api.url));
+        let request = request.bearer_auth(api.operator());
+        api.send(request.header("X-Forwarded-For", client)).await
+    })
+    .await;
+
+    assert_told_to_wait(limited);
     process.stop().await;
     world.end().await;
 }

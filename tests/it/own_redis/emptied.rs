@@ -58,7 +58,8 @@ impl Stage {
         .await;
     }
 
-    /// Asserts that each was drawn right, and that a loss afterwards changes nothing either.
+    /// Asserts that each was drawn right, and that a loss afterwards changes nothing either, not even
+    /// for a process that remembers nothing.
     async fn assert_drawn_right(&self, giveaways: &[Giveaway]) {
         let (world, api) = (&self.world, &self.api);
         let mut proofs = Vec::new();
@@ -69,10 +70,13 @@ impl Stage {
         world.nothing_owed().await;
 
         self.redis.lose_everything().await;
+        let other = world.serve_with(&[("REDIS__URL", &self.redis.url())]).await;
+        let api = world.api(&other).await;
         for (giveaway, proof) in giveaways.iter().zip(proofs) {
-            giveaway.assert_won_by_the_right_ones(world, api).await;
-            assert_eq!(giveaway.assert_proof_holds(api).await, proof);
+            giveaway.assert_won_by_the_right_ones(world, &api).await;
+            assert_eq!(giveaway.assert_proof_holds(&api).await, proof);
         }
+        other.stop().await;
     }
 
     async fn end(self) {
@@ -111,6 +115,31 @@ async fn a_replica_that_missed_the_last_writes_changes_no_result() {
     let best = giveaway.expected(&stage.world).await;
     giveaway.leave(&rooms, &[best[0].user_id.0]).await;
     giveaway.join(&rooms, &stage.api, 3_000..3_020).await;
+    stage.proxy.switch_to(&replica.address());
+    stage.redis = replica;
+    stage.world.draw_soon(&[]).await;
+
+    stage.assert_drawn_right(&[giveaway]).await;
+    rooms.close();
+    stage.end().await;
+}
+
+/// The pool is as large as it should be, and all that it puts first may win: it has one too few of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_missed_that_the_best_came_back_changes_no_result() {
+    let mut stage = Stage::new().await;
+    let rooms = Rooms::of(&stage.world).await;
+    let mut giveaway = Giveaway::played(&rooms, &stage.api, &spec(1, "lowBits")).await;
+    let replica = RedisServer::start().await;
+    replica.take_copy(&stage.redis, "before").await;
+
+    let all = stage.world.entrants(giveaway.bag.id).await;
+    assert!(!giveaway.present.contains(&all[0].user_id.0));
+    giveaway.come_back(&rooms, &[all[0].user_id.0]).await;
+    eventually("the pool", async || {
+        stage.world.check_pool(&giveaway.bag).await
+    })
+    .await;
     stage.proxy.switch_to(&replica.address());
     stage.redis = replica;
     stage.world.draw_soon(&[]).await;

@@ -131,6 +131,12 @@ fn every_metric_is_declared_once_and_described() {
             .map(|kind| code.contains(&format!("describe_{kind}!({constant},")));
         assert!(described.contains(&true), "{name} is not described");
     }
+    // What is named anywhere else would be on no dashboard.
+    let all = code_below(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    let literals = all.split('"').filter(|text| text.starts_with("luckybag_"));
+    let is_name = |text: &&str| metrics_in(text) == BTreeSet::from([(*text).to_owned()]);
+    let written: BTreeSet<String> = literals.filter(is_name).map(str::to_owned).collect();
+    assert_eq!(written, declared_names());
 }
 
 #[test]

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fred::interfaces::SortedSetsInterface;
 use luckybag::infra::redis::Shard;
+use sea_orm::{ConnectionTrait, TransactionTrait};
 
 use super::files::{dashboard_exprs, declared_names, metrics_in};
-use crate::harness::{Api, BagSpec, World, eventually, metric, metrics_page, presence};
+use crate::harness::{Api, BagSpec, Proxies, World, eventually, metric, metrics_page, presence};
 
 /// Only told by what this run does not do: failures, other features, and what never comes by itself.
 const NOT_IN_A_QUIET_RUN: [&str; 21] = [
@@ -162,6 +163,18 @@ fn metrics_of_series(line: &str) -> BTreeSet<String> {
     metrics_in(line.split(['{', ' ']).next().unwrap_or_default())
 }
 
+/// Waits until a metric has this value.
+async fn shows(api: &Api, name: &str, expected: f64) {
+    let what = format!("{name} to be {expected}");
+    eventually(&what, async || {
+        match sum(&metrics_page(&api.url).await, name) {
+            value if (value - expected).abs() < f64::EPSILON => Ok(()),
+            other => Err(other),
+        }
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_pool_shows_until_it_is_rebuilt() {
     let world = World::new().await;
@@ -169,6 +182,9 @@ async fn a_damaged_pool_shows_until_it_is_rebuilt() {
     let api = world.api(&process).await;
     let bag = api.open_bag(&BagSpec::waiting()).await;
     api.join_all(&bag, 1..=20).await;
+    for user in 1..=20 {
+        api.settled(&bag, user).await;
+    }
     eventually("the pool to be filled", async || {
         world.check_pool(&bag).await
     })
@@ -178,16 +194,92 @@ async fn a_damaged_pool_shows_until_it_is_rebuilt() {
     let gone: i64 = world.redis.zrem(&pool, "3").await.expect("Redis answers");
     assert_eq!(gone, 1);
 
-    let drift = async || sum(&metrics_page(&api.url).await, "luckybag_pool_drift_shards");
-    for (what, expected) in [("the drift to show", 1.0), ("the drift to be over", 0.0)] {
-        eventually(what, async || match drift().await {
-            shards if (shards - expected).abs() < f64::EPSILON => Ok(()),
-            other => Err(other),
-        })
-        .await;
+    for shards in [1.0, 0.0] {
+        shows(&api, "luckybag_pool_drift_shards", shards).await;
     }
     world.check_pool(&bag).await.expect("the pool is rebuilt");
 
+    process.stop().await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wins_and_stock_that_do_not_add_up_show_until_they_are_set_right() {
+    let world = World::new().await;
+    let process = world.serve_with(&[("SWEEPER__INTERVAL_MS", "20")]).await;
+    let api = world.api(&process).await;
+    let bag = api.open_bag(&BagSpec::waiting()).await;
+    api.join_all(&bag, 101..=110).await;
+    world.draw_soon(&[bag]).await;
+    world.all_drawn(&[bag]).await;
+
+    for (name, wrong, right) in [
+        (
+            "luckybag_results_wrong",
+            "UPDATE activity SET eligible_count = eligible_count - 9",
+            "UPDATE activity SET eligible_count = eligible_count + 9",
+        ),
+        (
+            "luckybag_stock_wrong_prizes",
+            "UPDATE prize SET reserved = reserved + 1",
+            "UPDATE prize SET reserved = reserved - 1",
+        ),
+    ] {
+        shows(&api, name, 0.0).await;
+        world.execute(wrong).await;
+        shows(&api, name, 1.0).await;
+        world.execute(right).await;
+        shows(&api, name, 0.0).await;
+    }
+
+    process.stop().await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_draw_that_cannot_be_committed_is_overdue_and_then_late() {
+    let world = World::new().await;
+    let process = world.serve_with(&[("SWEEPER__INTERVAL_MS", "50")]).await;
+    let api = world.api(&process).await;
+    let bag = api.open_bag(&BagSpec::waiting()).await;
+    api.join_all(&bag, [101]).await;
+    api.settled(&bag, 101).await;
+
+    let held = world.db.begin().await.expect("a transaction");
+    let lock = held.execute_unprepared("SELECT * FROM prize FOR UPDATE");
+    lock.await.expect("the locks");
+    world
+        .execute("UPDATE activity SET draw_at = NOW(3) - INTERVAL 40 SECOND")
+        .await;
+    shows(&api, "luckybag_draws_overdue", 1.0).await;
+    shows(&api, "luckybag_draws_late_total", 0.0).await;
+    held.rollback().await.expect("a rollback");
+
+    shows(&api, "luckybag_draws_late_total", 1.0).await;
+    shows(&api, "luckybag_draws_overdue", 0.0).await;
+    process.stop().await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_held_while_mysql_is_away_shows_until_it_is_back() {
+    let world = World::new().await;
+    let proxies = Proxies::of(&world).await;
+    let process = world.serve_with(&proxies.changes()).await;
+    let api = world.api(&process).await;
+    let bag = api.open_bag(&BagSpec::waiting()).await;
+    api.join_all(&bag, [101]).await;
+    api.settled(&bag, 101).await;
+
+    proxies.mysql.refuse();
+    api.join_all(&bag, [102]).await;
+    shows(&api, "luckybag_messages_held", 1.0).await;
+    shows(&api, "luckybag_dependency_up", 2.0).await;
+    proxies.mysql.resume();
+
+    shows(&api, "luckybag_messages_held", 0.0).await;
+    shows(&api, "luckybag_dependency_up", 3.0).await;
+    shows(&api, "luckybag_reconnects_total", 1.0).await;
     process.stop().await;
     world.end().await;
 }
