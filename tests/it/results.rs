@@ -19,7 +19,7 @@ use luckybag::{
     },
     kernel::{PrizeId, RoomId, UserId},
 };
-use sea_orm::{ConnectionTrait, TransactionTrait};
+use sea_orm::{ConnectionTrait, DatabaseTransaction, TransactionTrait};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
@@ -104,6 +104,14 @@ async fn until_known_to_be_drawing(world: &World, apis: &[Api], bag: &Bag) {
     }
 }
 
+/// The server ends a transaction in which it hears nothing for long.
+async fn keep_alive(held: &DatabaseTransaction) {
+    loop {
+        held.execute_unprepared("SELECT 1").await.expect("held");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
 /// Each of `seen` comes where it belongs, and the last of `order` at the end.
 fn assert_in_order(seen: &[String], order: [&str; 3]) {
     let place = |word: &String| order.iter().position(|known| known == word);
@@ -151,16 +159,9 @@ async fn nobody_hears_a_result_before_it_is_committed_or_another_one_after() {
             )
             .await;
         };
-        // The server ends a transaction in which it hears nothing.
-        let holding = async {
-            loop {
-                held.execute_unprepared("SELECT 1").await.expect("held");
-                tokio::time::sleep(Duration::from_secs(1)).await;
-            }
-        };
         tokio::select! {
             () = heard => (),
-            () = holding => unreachable!("it never ends"),
+            () = keep_alive(&held) => unreachable!("it never ends"),
         }
         held.rollback().await.unwrap();
     };
