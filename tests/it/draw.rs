@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use chrono::TimeDelta;
 use fred::{
     interfaces::{HashesInterface, KeysInterface},
     types::Expiration,
@@ -32,6 +33,8 @@ use luckybag::{
 };
 use sea_orm::{ConnectionTrait, DatabaseConnection};
 use tokio::sync::Semaphore;
+
+use crate::harness::CONFIRM_TIMEOUT;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const PARTITIONS: u16 = 2;
@@ -72,7 +75,7 @@ impl Rig {
             url: env("LUCKYBAG__RABBITMQ__URL"),
             namespace: name.clone(),
             partitions: PARTITIONS,
-            confirm_timeout: BrokerOptions::DEFAULT_CONFIRM_TIMEOUT,
+            confirm_timeout: CONFIRM_TIMEOUT,
         });
         let clock = Arc::new(DatabaseClock::new(db.clone()));
         clock.sample().await.unwrap();
@@ -403,13 +406,13 @@ async fn a_stream_that_moves_for_another_bag_is_waited_for() {
     rig.given_a_bag(-10, 2).await;
     rig.given_bag(ActivityId(78), 60_000, 0).await;
     let settings = DrawSettings {
-        drain_limit_secs: serde_json::from_str("2").unwrap(),
+        drain_limit_secs: serde_json::from_str("8").unwrap(),
         ..rig.settings.draw.clone()
     };
     let drawer = rig.drawer_with(settings);
     let joins_of_the_other = async {
         let started_at = Instant::now();
-        while started_at.elapsed() < Duration::from_secs(5) {
+        while started_at.elapsed() < Duration::from_secs(14) {
             let join = "UPDATE pool_count SET pooled = pooled + 1 WHERE activity_id = 78";
             rig.run(join, vec![]).await;
             tokio::time::sleep(Duration::from_millis(200)).await;
@@ -495,7 +498,7 @@ async fn an_early_message_comes_back_on_time() {
 async fn results_are_told_from_committed_data_only() {
     let rig = Rig::start().await;
     rig.run_the_stream();
-    rig.given_a_bag(1_500, 20).await;
+    rig.given_a_bag(25_000, 20).await;
     let winners = rig.winners();
     let seats = Rig::expected_seats(20);
     let (best, loser) = (
@@ -504,9 +507,16 @@ async fn results_are_told_from_committed_data_only() {
     );
     let loser = UserId(loser.unwrap());
 
+    let draw_at = rig.drawer().state(BAG).await.unwrap().draw_at.unwrap();
+    let left = draw_at - rig.clock.now().await.unwrap().at;
     let before = winners.result(BAG, best).await.unwrap();
     assert_eq!(before.result, ResultKind::NotDrawn);
-    assert!(before.next_poll_ms < 4_000);
+    let left_ms = u64::try_from(left.num_milliseconds()).unwrap();
+    assert!(before.next_poll_ms < left_ms + 4_000, "{before:?}");
+    rig.run("UPDATE activity SET draw_at = NOW(3)", vec![])
+        .await;
+    let copy = rig.redis.keys().activity(BAG);
+    let _: i64 = rig.redis.unlink(copy).await.unwrap();
     eventually("drawAt has passed", || async {
         winners.result(BAG, best).await.unwrap().result == ResultKind::Drawing
     })
@@ -693,7 +703,8 @@ async fn every_join_confirmed_before_the_draw_is_in_it() {
     const JOINS: u64 = 600;
     let rig = Rig::start().await;
     rig.given_a_bag(700, 0).await;
-    let accepted_at = rig.clock.now().await.unwrap().at;
+    let draw_at = rig.drawer().state(BAG).await.unwrap().draw_at.unwrap();
+    let accepted_at = draw_at - TimeDelta::milliseconds(1);
     let join = |user| JoinRequest {
         activity_id: BAG,
         user_id: UserId(user),

@@ -19,11 +19,11 @@ use luckybag::{
     },
     kernel::{PrizeId, RoomId, UserId},
 };
-use sea_orm::{ConnectionTrait, TransactionTrait};
+use sea_orm::{ConnectionTrait, DatabaseTransaction, TransactionTrait};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use crate::harness::{Api, Bag, BagSpec, Win, World, eventually};
+use crate::harness::{Api, Bag, BagSpec, CONFIRM_TIMEOUT, Win, World, eventually};
 
 const DAY_SECS: i64 = 86_400;
 
@@ -104,6 +104,14 @@ async fn until_known_to_be_drawing(world: &World, apis: &[Api], bag: &Bag) {
     }
 }
 
+/// The server ends a transaction in which it hears nothing for long.
+async fn keep_alive(held: &DatabaseTransaction) {
+    loop {
+        held.execute_unprepared("SELECT 1").await.expect("held");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
 /// Each of `seen` comes where it belongs, and the last of `order` at the end.
 fn assert_in_order(seen: &[String], order: [&str; 3]) {
     let place = |word: &String| order.iter().position(|known| known == word);
@@ -140,15 +148,21 @@ async fn nobody_hears_a_result_before_it_is_committed_or_another_one_after() {
     }));
     let holding = async {
         world.draw_soon(&[bag]).await;
-        until_known_to_be_drawing(&world, &apis, &bag).await;
-        eventually(
-            "all to hear that the draw runs",
-            async || match heard_drawing.load(Ordering::Relaxed) {
-                40 => Ok(()),
-                some => Err(some),
-            },
-        )
-        .await;
+        let heard = async {
+            until_known_to_be_drawing(&world, &apis, &bag).await;
+            eventually(
+                "all to hear that the draw runs",
+                async || match heard_drawing.load(Ordering::Relaxed) {
+                    40 => Ok(()),
+                    some => Err(some),
+                },
+            )
+            .await;
+        };
+        tokio::select! {
+            () = heard => (),
+            () = keep_alive(&held) => unreachable!("it never ends"),
+        }
         held.rollback().await.unwrap();
     };
     let (seen, ()) = tokio::join!(polling, holding);
@@ -187,7 +201,7 @@ async fn winners_are_told_first_and_everybody_exactly_one_thing() {
     world.draw_soon(&bags).await;
     world.all_drawn(&bags).await;
     world.nothing_owed().await;
-    let events = results.until_quiet().await;
+    let events = results.until_now().await;
 
     let mut by_id = BTreeMap::new();
     for bag in &bags {
@@ -489,7 +503,7 @@ async fn candidates(world: &World) -> CandidateService {
             url: settings.rabbitmq.url.expose_secret().to_owned(),
             namespace: settings.namespace.clone(),
             partitions: settings.stream.partitions,
-            confirm_timeout: BrokerOptions::DEFAULT_CONFIRM_TIMEOUT,
+            confirm_timeout: CONFIRM_TIMEOUT,
         }),
         clock,
         settings: settings.candidate,

@@ -21,7 +21,7 @@ use secrecy::ExposeSecret;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-use crate::harness::{BagSpec, World};
+use crate::harness::{BagSpec, CONFIRM_TIMEOUT, World};
 
 const TASK: &str = "follow";
 const FLOOR: f64 = 0.9;
@@ -227,7 +227,7 @@ pub(crate) async fn service(world: &World) -> CandidateService {
             url: settings.rabbitmq.url.expose_secret().to_owned(),
             namespace: settings.namespace.clone(),
             partitions: settings.stream.partitions,
-            confirm_timeout: BrokerOptions::DEFAULT_CONFIRM_TIMEOUT,
+            confirm_timeout: CONFIRM_TIMEOUT,
         }),
         clock,
         settings: settings.candidate,

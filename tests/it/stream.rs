@@ -308,7 +308,7 @@ async fn a_barrier_that_nobody_asked_for_does_not_let_a_draw_overtake_the_joins(
     let process = world.serve().await;
     let api = world.api(&process).await;
     let (broker, stop) = world.broker().await;
-    let bag = api.open_bag(&BagSpec::default()).await;
+    let bag = api.open_bag(&BagSpec::waiting()).await;
     let barrier = |activity: Value, token: u64| {
         json!({ "v": 1, "kind": "barrier", "passes": [
             { "activityId": activity, "drawToken": token }
@@ -329,6 +329,7 @@ async fn a_barrier_that_nobody_asked_for_does_not_let_a_draw_overtake_the_joins(
     let noted = "SELECT COUNT(*) FROM stream_barrier";
     assert_eq!(world.number(noted).await, 0);
     api.join_all(&bag, 1..=20).await;
+    world.draw_soon(&[bag]).await;
 
     let detail = api.drawn(&bag).await;
     assert_eq!(detail["participants"], 20, "{detail}");
@@ -346,7 +347,12 @@ async fn bad_draw_messages_are_set_aside_and_the_good_ones_behind_them_draw() {
     let process = world.serve_with(&[("SWEEPER__ENABLED", "false")]).await;
     let api = world.api(&process).await;
     let (broker, stop) = world.broker().await;
-    let bag = api.open_bag(&BagSpec::default()).await;
+    let bag = api
+        .open_bag(&BagSpec {
+            countdown_secs: 25,
+            ..BagSpec::default()
+        })
+        .await;
     let draft = api.draft(&BagSpec::default()).await;
     let in_time = format_timestamp(bag.draw_at);
     let bad = [

@@ -11,11 +11,12 @@ async fn viewers_join_and_as_many_win_as_there_are_prizes() {
     let bag = api
         .open_bag(&BagSpec {
             winners: 3,
-            ..BagSpec::default()
+            ..BagSpec::waiting()
         })
         .await;
     api.join_all(&bag, 101..=120).await;
     let me = api.settled(&bag, 101).await;
+    world.draw_soon(&[bag]).await;
     let detail = api.drawn(&bag).await;
 
     assert_eq!(me["participation"], "joined", "{me}");

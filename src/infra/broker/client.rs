@@ -44,11 +44,6 @@ pub struct BrokerOptions {
     pub confirm_timeout: Duration,
 }
 
-impl BrokerOptions {
-    /// How long a publish waits for its confirm unless told otherwise.
-    pub const DEFAULT_CONFIRM_TIMEOUT: Duration = Duration::from_secs(2);
-}
-
 impl fmt::Debug for BrokerOptions {
     /// Without the address, which holds a password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -518,8 +518,9 @@ async fn without_redis_joins_are_admitted_and_later_shown() {
             .await;
     }
 
+    // A second each; the 16 shards one after another would take 160 s.
     assert!(
-        started_at.elapsed() < Duration::from_secs(15),
+        started_at.elapsed() < Duration::from_mins(1),
         "{:?}",
         started_at.elapsed()
     );

@@ -25,6 +25,8 @@ use sea_orm::{ConnectionTrait, DatabaseConnection};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::harness::CONFIRM_TIMEOUT;
+
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) const BAG: ActivityId = ActivityId(77);
 pub(super) const ROOM: RoomId = RoomId(8);
@@ -85,7 +87,7 @@ impl Rig {
             url: env("LUCKYBAG__RABBITMQ__URL"),
             namespace: name.clone(),
             partitions: 1,
-            confirm_timeout: BrokerOptions::DEFAULT_CONFIRM_TIMEOUT,
+            confirm_timeout: CONFIRM_TIMEOUT,
         });
         let clock = Arc::new(DatabaseClock::new(db.clone()));
         clock.sample().await.unwrap();

@@ -16,8 +16,7 @@ async fn everybody_joins_for_itself_and_sees_its_own_result_only() {
     let bag = api
         .open_bag(&BagSpec {
             winners: 1,
-            countdown_secs: 8,
-            ..BagSpec::default()
+            ..BagSpec::waiting()
         })
         .await;
 
@@ -29,6 +28,7 @@ async fn everybody_joins_for_itself_and_sees_its_own_result_only() {
     assert_eq!(other.expect(200), json!({ "participation": "none" }));
     check_nobody_sees_with(&api, &bag, WINNER).await;
 
+    world.draw_soon(&[bag]).await;
     api.drawn(&bag).await;
     check_results(&api, &bag).await;
     check_names_of_winners(&api, &bag).await;

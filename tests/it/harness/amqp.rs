@@ -2,10 +2,10 @@
 
 use futures_util::StreamExt;
 use lapin::{
-    Channel, Connection, ConnectionProperties,
+    BasicProperties, Channel, Connection, ConnectionProperties,
     options::{
-        BasicAckOptions, BasicConsumeOptions, BasicGetOptions, ExchangeDeleteOptions,
-        QueueBindOptions, QueueDeclareOptions, QueueDeleteOptions,
+        BasicAckOptions, BasicConsumeOptions, BasicGetOptions, BasicPublishOptions,
+        ExchangeDeleteOptions, QueueBindOptions, QueueDeclareOptions, QueueDeleteOptions,
     },
     types::FieldTable,
 };
@@ -96,10 +96,14 @@ impl Amqp {
         };
         let consumer = self
             .channel
-            .basic_consume(name, "".into(), options, FieldTable::default())
+            .basic_consume(name.clone(), "".into(), options, FieldTable::default())
             .await
             .expect("a consumer");
-        Events { consumer }
+        Events {
+            consumer,
+            channel: self.channel.clone(),
+            queue: name.to_string(),
+        }
     }
 
     pub(crate) async fn close(self) {
@@ -113,6 +117,8 @@ impl Amqp {
 /// Events as they arrive.
 pub(crate) struct Events {
     consumer: lapin::Consumer,
+    channel: Channel,
+    queue: String,
 }
 
 impl Events {
@@ -132,14 +138,27 @@ impl Events {
         delivery.expect("a delivery")
     }
 
-    /// Everything that has arrived, up to the first pause of half a second.
-    pub(crate) async fn until_quiet(&mut self) -> Vec<Value> {
-        const QUIET: std::time::Duration = std::time::Duration::from_millis(500);
+    /// Every event that was confirmed before this call and has not been read yet.
+    pub(crate) async fn until_now(&mut self) -> Vec<Value> {
+        // What was confirmed is in the queue, and this message comes behind it.
+        self.channel
+            .basic_publish(
+                "".into(),
+                self.queue.as_str().into(),
+                BasicPublishOptions::default(),
+                b"{}",
+                BasicProperties::default(),
+            )
+            .await
+            .expect("sent");
         let mut arrived = Vec::new();
-        while let Ok(next) = tokio::time::timeout(QUIET, self.consumer.next()).await {
-            let delivery = next.expect("a live connection").expect("a delivery");
+        loop {
+            let delivery = self.next_delivery().await;
+            // Events come by an exchange that has a name.
+            if delivery.exchange.as_str().is_empty() {
+                return arrived;
+            }
             arrived.push(serde_json::from_slice(&delivery.data).expect("a JSON event"));
         }
-        arrived
     }
 }

@@ -39,4 +39,4 @@ pub(crate) use redis_cluster::RedisCluster;
 pub(crate) use redis_server::RedisServer;
 pub(crate) use temp_file::TempFile;
 pub(crate) use truth::Win;
-pub(crate) use world::World;
+pub(crate) use world::{CONFIRM_TIMEOUT, World};

@@ -134,6 +134,25 @@ impl Process {
         assert!(sent.success(), "signal {name} was not sent");
     }
 
+    /// Waits until it has stopped at the step that `LUCKYBAG_PAUSE_AT` names.
+    pub(crate) async fn paused(&self) {
+        let pid = self.pid().to_string();
+        eventually("the service to pause", async || {
+            self.assert_running();
+            let asked = Command::new("ps")
+                .args(["-o", "state=", "-p", &pid])
+                .output()
+                .expect("ps runs");
+            let state = asked.stdout;
+            if state.trim_ascii_start().starts_with(b"T") {
+                Ok(())
+            } else {
+                Err(String::from_utf8_lossy(&state).into_owned())
+            }
+        })
+        .await;
+    }
+
     /// Stops it as an orchestrator does and expects a clean exit.
     pub(crate) async fn stop(self) {
         self.signal("TERM");

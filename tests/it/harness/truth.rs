@@ -84,6 +84,17 @@ impl World {
         }
     }
 
+    /// The same for this one alone.
+    pub(crate) async fn draw_alone_soon(&self, bag: &Bag) {
+        self.execute(&format!(
+            "UPDATE activity SET draw_at = NOW(3) + INTERVAL 300000 MICROSECOND WHERE id = {}",
+            bag.id
+        ))
+        .await;
+        let copy = self.keys().activity(bag.id);
+        let _: i64 = self.redis.unlink(copy).await.expect("forgotten");
+    }
+
     /// Waits until these activities are drawn.
     pub(crate) async fn all_drawn(&self, bags: &[Bag]) {
         let ids: Vec<String> = bags.iter().map(|bag| bag.id.to_string()).collect();

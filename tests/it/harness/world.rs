@@ -16,6 +16,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Amqp, Api, Process};
 
+/// How long a test's own publisher waits for a confirm: as long as a busy machine may take.
+pub(crate) const CONFIRM_TIMEOUT: Duration = Duration::from_secs(20);
+
 /// The servers under test, seen through one test's database and namespace.
 ///
 /// A test ends with [`World::end`], which removes both.
@@ -105,6 +108,9 @@ impl World {
             ("REDIS__URL", &self.redis_url),
             ("REDIS__POOL_SIZE", "2"),
             ("RABBITMQ__URL", &self.rabbitmq_url),
+            // A busy machine may keep a confirm waiting; a join has its answer after twice this time
+            // at the latest, before its caller gives up.
+            ("RABBITMQ__CONFIRM_TIMEOUT_MS", "9000"),
             ("AUTH__SIGNING_SECRET", &self.signing_secret),
             ("SERVER__BIND", "127.0.0.1:0"),
             ("SERVER__WORKERS", "1"),
@@ -208,7 +214,7 @@ impl World {
             url: settings.rabbitmq.url.expose_secret().to_owned(),
             namespace: settings.namespace,
             partitions,
-            confirm_timeout: Duration::from_secs(5),
+            confirm_timeout: CONFIRM_TIMEOUT,
         });
         let stop = CancellationToken::new();
         let (running, until) = (broker.clone(), stop.clone());

@@ -47,7 +47,7 @@ pub(super) struct Wave {
 }
 
 /// No wave is drawn earlier than this after its drawAt is known.
-const SHORTEST_LEAD: Duration = Duration::from_secs(6);
+const SHORTEST_LEAD: Duration = Duration::from_secs(20);
 const JOINS_AT_ONCE: usize = 32;
 const AFTERWARDS_A_MESSAGE: usize = 60;
 
@@ -244,6 +244,7 @@ impl Stage<'_> {
                 self.world.number(rows).await,
             )
         };
+        self.world.until(wave.draw_at).await;
         let mut last = progress().await;
         while last.0 > 0 {
             let before = last;

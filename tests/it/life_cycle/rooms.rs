@@ -101,7 +101,7 @@ async fn a_cancelled_activity_gives_everything_back_and_is_never_drawn() {
     let mut events = amqp.listen(&world.topology().events_exchange(), "#").await;
     let prize = api.library_prize("Mug", Some(5)).await;
     let spec = BagSpec {
-        countdown_secs: 10,
+        countdown_secs: 20,
         extra: json!({ "prizes": [{ "prizeId": prize, "quantity": 2 }] }),
         ..BagSpec::default()
     };

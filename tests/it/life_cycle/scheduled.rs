@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use super::{event_with, events_until};
 use crate::harness::{Api, Bag, BagSpec, World, eventually};
 
-/// Ready to open in three seconds.
+/// Ready to open in eight seconds.
 async fn scheduled(api: &Api, room: u64, extra: Value) -> (ActivityId, String) {
-    let start_at = format_timestamp(SystemClock.now() + Duration::from_secs(3));
+    let start_at = format_timestamp(SystemClock.now() + Duration::from_secs(8));
     let mut extra = extra;
     extra["startAt"] = json!(start_at);
     let spec = BagSpec {

@@ -10,9 +10,8 @@ use crate::harness::{Api, Bag, BagSpec, World, eventually};
 fn spec(room: u64, prizes: &Value) -> BagSpec {
     BagSpec {
         room,
-        countdown_secs: 14,
         extra: json!({ "prizes": prizes }),
-        ..BagSpec::default()
+        ..BagSpec::waiting()
     }
 }
 
@@ -128,6 +127,7 @@ async fn check_whole_or_not_at_all(world: &World, api: &Api, (mug, free): (Prize
 async fn check_draws(world: &World, api: &Api, bags: &[Bag], mug: PrizeId) {
     api.join_all(&bags[0], 11..=15).await;
     api.join_all(&bags[1], [21]).await;
+    world.draw_soon(bags).await;
     for bag in bags {
         api.drawn(bag).await;
     }

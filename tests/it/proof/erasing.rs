@@ -245,21 +245,17 @@ async fn the_first_user_behind_an_emptied_block_is_forgotten_too() {
 async fn whoever_publishes_too_slowly_changes_nothing_after_an_erasure() {
     let world = World::new().await;
     let slow = world
-        .serve_with(&[("LUCKYBAG_PAUSE_AT", "proof.page")])
+        .serve_with(&[
+            ("LUCKYBAG_PAUSE_AT", "proof.page"),
+            // Its connections are gone when it wakes, and a busy machine takes time for new ones.
+            ("MYSQL__ACQUIRE_TIMEOUT_MS", "60000"),
+        ])
         .await;
     let api = world.api(&slow).await;
     let bag = api.open_bag(&BagSpec::waiting()).await;
     world.insert_joined(&bag, 2_500).await;
     world.draw_soon(&[bag]).await;
-    let says = async |words: &str| {
-        eventually(words, async || {
-            let lines = slow.log_lines();
-            let said = lines.iter().any(|line| line.contains(words));
-            said.then_some(()).ok_or_else(|| slow.log_tail())
-        })
-        .await;
-    };
-    says("pausing here, as asked").await;
+    slow.paused().await;
 
     let fast = world.serve().await;
     let proof = world.api(&fast).await.proof(&bag).await;
@@ -268,7 +264,13 @@ async fn whoever_publishes_too_slowly_changes_nothing_after_an_erasure() {
         world.operate(&command, &[]).await.printed();
     }
     slow.signal("CONT");
-    says("somebody else has published the proof").await;
+    eventually("the slow one to see that it is too late", async || {
+        let lines = slow.log_lines();
+        let words = "somebody else has published the proof";
+        let said = lines.iter().any(|line| line.contains(words));
+        said.then_some(()).ok_or_else(|| slow.log_tail())
+    })
+    .await;
 
     let reader = world.serve().await;
     let reader_api = world.api(&reader).await;

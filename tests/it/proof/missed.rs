@@ -70,7 +70,7 @@ async fn assert_told_once(world: &World, bags: &[Bag], published: &mut Events) {
         }
     })
     .await;
-    let told = published.until_quiet().await;
+    let told = published.until_now().await;
     for bag in bags {
         let id = bag.id.to_string();
         let mut of_bag = told

@@ -130,7 +130,7 @@ async fn other_systems_hear_who_lost_and_who_won_in_which_round() {
     let mut events = amqp.listen(&exchange, "result.*").await;
     let bag = drawn_bag(&world, &api, 5).await;
     world.nothing_owed().await;
-    events.until_quiet().await;
+    events.until_now().await;
     let best = standings(&world, &bag).await;
     let lost = world.holder(&bag, 2).await;
 
@@ -138,7 +138,7 @@ async fn other_systems_hear_who_lost_and_who_won_in_which_round() {
     world.nothing_owed().await;
 
     let by_type: BTreeMap<String, Value> = events
-        .until_quiet()
+        .until_now()
         .await
         .into_iter()
         .map(|event| (event["type"].as_str().expect("a type").to_owned(), event))
@@ -191,7 +191,7 @@ async fn whoever_wins_before_the_others_are_told_is_not_told_that_it_lost() {
     world.nothing_owed().await;
 
     let mut told: BTreeMap<u64, Vec<(String, u64)>> = BTreeMap::new();
-    for event in events.until_quiet().await {
+    for event in events.until_now().await {
         let data = &event["data"];
         let users = match data["userIds"].as_array() {
             Some(users) => users.iter().map(number).collect(),
