@@ -138,12 +138,16 @@ impl CandidateService {
         user_id: UserId,
     ) -> Result<bool, CandidateError> {
         let id = activity.id;
-        if needs_participants(activity) || self.stored_rows(id, user_id).await?.is_some() {
+        if needs_participants(activity) {
+            return Ok(false);
+        }
+        let rows = self.stored_rows(id, user_id).await;
+        if matches!(rows, Ok(Some(_))) {
             return Ok(false);
         }
         let forgotten = self.forget_user(activity, user_id).await;
         forgotten.map_err(CandidateError::redis("forget an erased user", id))?;
-        Ok(true)
+        rows.map(|_| true)
     }
 
     async fn shown_participant(&self, id: ActivityId, user_id: UserId) -> Option<ParticipantState> {
@@ -212,20 +216,17 @@ impl CandidateService {
         Ok(shown.into_iter().sum())
     }
 
-    /// Asks Redis, but not for long, and not at all while it is known to be away or silent.
+    /// Asks Redis, but not for long, and not at all while it is known to be away.
     pub(super) async fn ask_redis<T>(
         &self,
         question: impl Future<Output = Result<T, RedisError>>,
     ) -> Result<T, RedisError> {
-        if !self.redis().is_connected() || self.redis().is_silent() {
+        if !self.redis().is_connected() {
             return Err(timed_out());
         }
         tokio::time::timeout(self.redis().patience(), question)
             .await
-            .unwrap_or_else(|_| {
-                self.redis().note_silence();
-                Err(timed_out())
-            })
+            .unwrap_or_else(|_| Err(timed_out()))
     }
 }
 

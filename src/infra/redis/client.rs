@@ -95,12 +95,12 @@ impl Redis {
     }
 
     /// Has the readers of copies in this process do without for a second: it waited in vain.
-    pub fn note_silence(&self) {
+    pub(super) fn note_silence(&self) {
         *self.silent_until.lock() = Some(Instant::now() + Self::SILENCE);
     }
 
     /// Whether a reader waited in vain within the last second.
-    pub fn is_silent(&self) -> bool {
+    pub(super) fn is_silent(&self) -> bool {
         let silent_until = *self.silent_until.lock();
         silent_until.is_some_and(|until| Instant::now() < until)
     }
