@@ -22,14 +22,14 @@ use crate::{
     kernel::{self, ActivityId, UserId},
 };
 
-/// What callers read from `MySQL`: one flight for each question, the answer kept for a second, and
+/// What callers read from `MySQL`: one flight for each question, the answer kept for a moment, and
 /// not so many at once that admission and draws find no connection.
 pub(super) struct FallbackReads {
     permits: Arc<Semaphore>,
     /// `None` for whoever has no participation, which Redis does not remember.
     participants: Cache<(ActivityId, UserId), Option<ParticipantState>>,
     joined_counts: Cache<ActivityId, u64>,
-    /// What is told.
+    /// What is told, mostly from Redis.
     counts: Cache<ActivityId, u64>,
     /// What has been shown, for longer than a rebuild takes to be seen to and done.
     highest_counts: Cache<ActivityId, u64>,
@@ -39,6 +39,8 @@ impl FallbackReads {
     /// How old an answer may be.
     const MEMORY: Duration = Duration::from_secs(1);
     const COUNT_MEMORY: Duration = Duration::from_millis(400);
+    /// How long the first count waits for `MySQL`, where Redis knows of some participants.
+    const FIRST_COUNT: Duration = Duration::from_secs(2);
     const HIGHEST_COUNT_KEPT: Duration = Duration::from_mins(1);
     const PARTICIPANTS_KEPT: u64 = 50_000;
     const COUNTS_KEPT: u64 = 10_000;
@@ -141,13 +143,18 @@ impl CandidateService {
         if needs_participants(activity) {
             return Ok(false);
         }
-        let rows = self.stored_rows(id, user_id).await;
-        if matches!(rows, Ok(Some(_))) {
-            return Ok(false);
-        }
-        let forgotten = self.forget_user(activity, user_id).await;
+        let forgotten = match self.stored_rows(id, user_id).await {
+            Ok(Some(_)) => return Ok(false),
+            Ok(None) => self.forget_user(activity, user_id).await,
+            Err(error) => {
+                // Without the rows nobody knows: it is read again next time.
+                let summary = self.redis().keys().user_state(id, user_id);
+                drop(self.redis().del::<(), _>(summary).await);
+                return Err(error);
+            }
+        };
         forgotten.map_err(CandidateError::redis("forget an erased user", id))?;
-        rows.map(|_| true)
+        Ok(true)
     }
 
     async fn shown_participant(&self, id: ActivityId, user_id: UserId) -> Option<ParticipantState> {
@@ -175,12 +182,17 @@ impl CandidateService {
             highest.insert(id, shown).await;
             return Ok(shown);
         }
-        let Some(known) = shown.max(before) else {
-            return self.stored_count(id).await;
+        let known = shown.max(before).unwrap_or(0);
+        let within = async |limit| {
+            let answer = tokio::time::timeout(limit, self.stored_count(id)).await;
+            answer.ok().and_then(Result::ok)
         };
-        let Ok(Ok(stored)) =
-            tokio::time::timeout(self.redis().patience(), self.stored_count(id)).await
-        else {
+        let stored = match before {
+            Some(_) => within(self.redis().patience()).await,
+            None if known > 0 => within(FallbackReads::FIRST_COUNT).await,
+            None => Some(self.stored_count(id).await?),
+        };
+        let Some(stored) = stored else {
             // Not kept: as long as `MySQL` has not said so, it may be too low.
             return Ok(known);
         };

@@ -1,4 +1,4 @@
-//! Named steps of draws, proofs and admission at which a test can make the process die or pause.
+//! Named steps at which a test can make the process die or pause.
 
 use std::{
     process::Command,

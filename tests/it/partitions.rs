@@ -190,7 +190,7 @@ async fn a_process_that_is_about_to_end_is_waited_for() {
         early = &mut change => panic!("it did not wait: {early:?}"),
         () = nothing_happens_for(Duration::from_secs(2)) => (),
     }
-    process.stop().await;
+    process.kill().await;
 
     let changed = change.await;
     assert!(changed.printed().contains("has 4 now"), "{changed:?}");

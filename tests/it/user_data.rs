@@ -344,12 +344,7 @@ async fn who_reads_a_participation_during_its_erasure_does_not_bring_it_back() {
     let () = world.redis.del(&summary).await.expect("Redis answers");
 
     let (me, ()) = tokio::join!(at_slow.me(&bag, 107), async {
-        eventually("the reader to pause", async || {
-            let has_paused = |line: &String| line.contains("pausing here, as asked");
-            let paused = slow.log_lines().iter().any(has_paused);
-            paused.then_some(()).ok_or_else(|| slow.log_tail())
-        })
-        .await;
+        slow.paused().await;
         world.erase_whole(107).await;
         slow.signal("CONT");
     });

@@ -138,9 +138,10 @@ impl Moment {
             let data = format_args!("{drawn},\"nextPollMs\":{next_poll_ms}}}");
             add_event(&mut text, "drawn", told, data);
         }
-        // It never falls while it is told: a lower one is of a process that lags behind.
+        // It never falls before it is final: a lower one is of a process that lags behind.
+        let is_final = self.count == self.detail.joined_count;
         if let Some(count) = self.count
-            && told.count < Some(count)
+            && (told.count < Some(count) || (is_final && told.count != Some(count)))
         {
             told.count = Some(count);
             let data = format_args!("{{\"count\":{count}}}");

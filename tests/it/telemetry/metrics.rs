@@ -251,12 +251,23 @@ async fn a_draw_that_cannot_be_committed_is_overdue_and_then_late() {
     world
         .execute("UPDATE activity SET draw_at = NOW(3) - INTERVAL 40 SECOND")
         .await;
-    shows(&api, "luckybag_draws_overdue", 1.0).await;
+    let overdue = "luckybag_draws_overdue";
+    eventually("the draw to be overdue", async || {
+        // A transaction that says nothing for 20 s is ended.
+        held.execute_unprepared("SELECT 1")
+            .await
+            .expect("the locks");
+        match sum(&metrics_page(&api.url).await, overdue) {
+            1.0 => Ok(()),
+            other => Err(other),
+        }
+    })
+    .await;
     shows(&api, "luckybag_draws_late_total", 0.0).await;
     held.rollback().await.expect("a rollback");
 
     shows(&api, "luckybag_draws_late_total", 1.0).await;
-    shows(&api, "luckybag_draws_overdue", 0.0).await;
+    shows(&api, overdue, 0.0).await;
     process.stop().await;
     world.end().await;
 }
@@ -279,7 +290,14 @@ async fn what_is_held_while_mysql_is_away_shows_until_it_is_back() {
 
     shows(&api, "luckybag_messages_held", 0.0).await;
     shows(&api, "luckybag_dependency_up", 3.0).await;
-    shows(&api, "luckybag_reconnects_total", 1.0).await;
+    let reconnects = r#"luckybag_reconnects_total{server="mysql"}"#;
+    eventually("the reconnect to be counted", async || {
+        match metric(&metrics_page(&api.url).await, reconnects) {
+            Some(count) if count >= 1.0 => Ok(()),
+            other => Err(other),
+        }
+    })
+    .await;
     process.stop().await;
     world.end().await;
 }
