@@ -130,42 +130,6 @@ async fn a_projection_that_hangs_does_not_delay_an_event() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_older_version_owes_and_nothing_needs_any_more_is_done_with() {
-    let world = World::new().await;
-    let (broker, broker_stop) = world.broker().await;
-    let outbox = Outbox::default();
-    let relay = relay(&world, &broker, &outbox, &Arc::default());
-    let working = relay.run_projections(CancellationToken::new());
-    let owed = |what| Entry::Project {
-        what,
-        activity_id: ActivityId(7),
-        version: 1,
-    };
-
-    let watching = async {
-        owe(&world, &outbox, &[owed("candidates"), owed("unknown")]).await;
-        eventually("the retired one to be done with", async || {
-            let retired =
-                "SELECT COUNT(*) FROM outbox WHERE dedupe_key LIKE 'project:candidates:%'";
-            match world.number(retired).await {
-                0 => Ok(()),
-                left => Err(left),
-            }
-        })
-        .await;
-        let unknown = "SELECT COUNT(*) FROM outbox WHERE dedupe_key LIKE 'project:unknown:%'";
-        assert_eq!(world.number(unknown).await, 1);
-    };
-    tokio::select! {
-        () = working => panic!("the relay ended"),
-        () = watching => (),
-    }
-
-    broker_stop.cancel();
-    world.end().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn rows_of_a_kind_are_counted_and_dated_however_many_there_are_of_another() {
     let world = World::new().await;
     let (broker, broker_stop) = world.broker().await;
@@ -296,5 +260,32 @@ async fn each_try_is_counted_once() {
         );
     };
     beside(&world, Arc::clone(&held), watching).await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_older_version_owes_and_nothing_needs_any_more_is_done_with() {
+    let world = World::new().await;
+    let owed = |what| Entry::Project {
+        what,
+        activity_id: ActivityId(7),
+        version: 1,
+    };
+    let watching = async {
+        let entries = [owed("candidates"), owed("unknown")];
+        owe(&world, &Outbox::default(), &entries).await;
+        eventually("the retired one to be done with", async || {
+            let retired =
+                "SELECT COUNT(*) FROM outbox WHERE dedupe_key LIKE 'project:candidates:%'";
+            match world.number(retired).await {
+                0 => Ok(()),
+                left => Err(left),
+            }
+        })
+        .await;
+        let unknown = "SELECT COUNT(*) FROM outbox WHERE dedupe_key LIKE 'project:unknown:%'";
+        assert_eq!(world.number(unknown).await, 1);
+    };
+    beside(&world, Held::new(0), watching).await;
     world.end().await;
 }
