@@ -145,13 +145,8 @@ impl ExportPlace {
         mut pages: P,
     ) -> Result<HttpResponse, ExportError> {
         let first = pages.next().await?;
-        let (sender, receiver) = mpsc::channel(1);
         let Self { taken, streams } = self;
-        let pump = Pump {
-            sender,
-            patience: Exports::PATIENCE,
-            longest: Exports::LONGEST,
-        };
+        let (pump, receiver) = Pump::new(Exports::PATIENCE, Exports::LONGEST);
         let stop = streams.stop_token();
         let work = async move {
             let _taken = taken;
@@ -208,6 +203,17 @@ struct Pump {
 }
 
 impl Pump {
+    /// Holds one part for the caller, and no more.
+    fn new(patience: Duration, longest: Duration) -> (Self, mpsc::Receiver<Part>) {
+        let (sender, receiver) = mpsc::channel(1);
+        let pump = Self {
+            sender,
+            patience,
+            longest,
+        };
+        (pump, receiver)
+    }
+
     async fn run<P: Pages>(self, first: Option<Bytes>, pages: &mut P) -> Ended {
         let all = self.send_all(first, pages);
         let ended = tokio::time::timeout(self.longest, all).await;
@@ -370,17 +376,6 @@ mod tests {
         }
     }
 
-    fn pump(patience: Duration) -> (Pump, mpsc::Receiver<Part>) {
-        let (sender, receiver) = mpsc::channel(1);
-        let longest = LONG;
-        let pump = Pump {
-            sender,
-            patience,
-            longest,
-        };
-        (pump, receiver)
-    }
-
     const LONG: Duration = Duration::from_mins(1);
 
     #[tokio::test]
@@ -391,7 +386,7 @@ mod tests {
                 ..Three::new()
             };
             let first = pages.next().await.unwrap();
-            let (pump, receiver) = pump(LONG);
+            let (pump, receiver) = Pump::new(LONG, LONG);
 
             let taken = body(receiver).collect::<Vec<_>>();
             let (ended, taken) = tokio::join!(pump.run(first, &mut pages), taken);
@@ -407,7 +402,7 @@ mod tests {
         let mut pages = Three::new();
         let asked = Arc::clone(&pages.asked);
         let first = pages.next().await.unwrap();
-        let (pump, receiver) = pump(Duration::from_millis(50));
+        let (pump, receiver) = Pump::new(Duration::from_millis(50), LONG);
 
         let ended = pump.run(first, &mut pages).await;
 
@@ -421,7 +416,7 @@ mod tests {
     async fn a_caller_who_leaves_ends_the_reading() {
         let mut pages = Three::new();
         let first = pages.next().await.unwrap();
-        let (pump, receiver) = pump(LONG);
+        let (pump, receiver) = Pump::new(LONG, LONG);
         drop(receiver);
 
         assert_eq!(pump.run(first, &mut pages).await.as_str(), "left");
@@ -439,8 +434,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_file_that_is_taken_for_too_long_breaks_off() {
-        let (mut pump, receiver) = pump(LONG);
-        pump.longest = Duration::from_millis(50);
+        let (pump, receiver) = Pump::new(LONG, Duration::from_millis(50));
 
         let taken = body(receiver).filter_map(async |part| part.err());
         let taken = taken.collect::<Vec<_>>();
