@@ -12,8 +12,8 @@ use sea_orm::{ConnectionTrait, TransactionTrait};
 use serde_json::{Value, json};
 
 use crate::harness::{
-    Api, Bag, BagSpec, Process, Proxies, World, eventually, named_down, nothing_happens_for,
-    presence,
+    Api, Bag, BagSpec, Process, Proxies, World, eventually, keep_alive, named_down,
+    nothing_happens_for, presence,
 };
 
 const SEATS: u32 = 7;
@@ -210,16 +210,9 @@ async fn the_number_stays_while_messages_cannot_be_handled() {
     let holdup = world.db.begin().await.expect("MySQL answers");
     let lock = format!("SELECT id FROM activity WHERE id = {} FOR UPDATE", bag.id);
     holdup.execute_unprepared(&lock).await.expect("locked");
-    // The server ends a transaction in which it hears nothing.
-    let hold = async {
-        loop {
-            holdup.execute_unprepared("SELECT 1").await.expect("held");
-            tokio::time::sleep(Duration::from_secs(1)).await;
-        }
-    };
     let refused = tokio::select! {
         refused = world.operate("partitions 4 --wait 1", &[]) => refused,
-        () = hold => unreachable!("it ends with the command"),
+        () = keep_alive(&holdup) => unreachable!("it never ends"),
     };
     holdup.rollback().await.expect("unlocked");
 

@@ -19,11 +19,11 @@ use luckybag::{
     },
     kernel::{PrizeId, RoomId, UserId},
 };
-use sea_orm::{ConnectionTrait, DatabaseTransaction, TransactionTrait};
+use sea_orm::{ConnectionTrait, TransactionTrait};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use crate::harness::{Api, Bag, BagSpec, CONFIRM_TIMEOUT, Win, World, eventually};
+use crate::harness::{Api, Bag, BagSpec, CONFIRM_TIMEOUT, Win, World, eventually, keep_alive};
 
 const DAY_SECS: i64 = 86_400;
 
@@ -101,14 +101,6 @@ async fn until_known_to_be_drawing(world: &World, apis: &[Api], bag: &Bag) {
             }
         })
         .await;
-    }
-}
-
-/// The server ends a transaction in which it hears nothing for long.
-async fn keep_alive(held: &DatabaseTransaction) {
-    loop {
-        held.execute_unprepared("SELECT 1").await.expect("held");
-        tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
 

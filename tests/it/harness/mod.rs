@@ -38,5 +38,5 @@ pub(crate) use proxies::{Proxies, authority, through};
 pub(crate) use redis_cluster::RedisCluster;
 pub(crate) use redis_server::RedisServer;
 pub(crate) use temp_file::TempFile;
-pub(crate) use truth::Win;
+pub(crate) use truth::{Win, keep_alive};
 pub(crate) use world::{CONFIRM_TIMEOUT, World};

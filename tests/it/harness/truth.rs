@@ -1,5 +1,7 @@
 //! What MySQL says about a draw, and what it has to say by the rule.
 
+use std::time::Duration;
+
 use fred::interfaces::{KeysInterface, LuaInterface};
 use luckybag::{
     activity::Seed,
@@ -7,7 +9,7 @@ use luckybag::{
     infra::mysql::sql,
     kernel::{ActivityId, UserId},
 };
-use sea_orm::{ConnectionTrait, FromQueryResult};
+use sea_orm::{ConnectionTrait, DatabaseTransaction, FromQueryResult};
 
 use super::{Bag, World, eventually};
 
@@ -199,5 +201,13 @@ impl World {
             .script_flush(false)
             .await
             .expect("the scripts are forgotten");
+    }
+}
+
+/// The server ends a transaction in which it hears nothing for long; never ends itself.
+pub(crate) async fn keep_alive(held: &DatabaseTransaction) {
+    loop {
+        held.execute_unprepared("SELECT 1").await.expect("held");
+        tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
