@@ -1,10 +1,11 @@
 //! Before there is a proof: nothing of it is told.
 
+use fred::interfaces::KeysInterface;
 use luckybag::infra::mysql::sql;
 use sea_orm::ConnectionTrait;
 
 use super::staying;
-use crate::harness::{BagSpec, World};
+use crate::harness::{BagSpec, World, eventually};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_proof_is_pending_until_it_is_published_and_the_seed_is_nowhere() {
@@ -58,11 +59,14 @@ async fn a_proof_is_pending_until_it_is_published_and_the_seed_is_nowhere() {
         pending.expect_problem(409, "proof_pending");
     }
     let secrets = secrets(&world, bag.id.0).await;
-    let copy: String = {
-        use fred::interfaces::KeysInterface;
+    // Made again by whoever looks next: nobody who asks waits for it.
+    let copy = eventually("the copy in Redis", async || {
         let key = world.keys().activity(bag.id);
-        world.redis.get(key).await.expect("the copy")
-    };
+        let copy: Option<String> = world.redis.get(key).await.expect("an answer of Redis");
+        api.drawn(&bag).await;
+        copy.ok_or("missing")
+    })
+    .await;
     for secret in secrets {
         for text in [&detail.to_string(), &copy, &log] {
             assert!(!text.contains(&secret), "{secret} is in {text}");
