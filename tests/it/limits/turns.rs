@@ -7,7 +7,7 @@ use reqwest::Method;
 use sea_orm::{ConnectionTrait, TransactionTrait};
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Api, Bag, BagSpec, World, eventually};
+use crate::harness::{Answer, Api, Bag, BagSpec, World, eventually, metric, metrics_page};
 
 /// As many as the processes of a test's world have for callers.
 const TURNS: i64 = 8;
@@ -174,6 +174,12 @@ async fn who_changes_lists_and_wins_waits_for_a_turn_like_everybody() {
     let (held, answers) = tokio::join!(holding, waiting);
 
     answers.iter().for_each(assert_busy);
+    let page = metrics_page(&api.url).await;
+    let refused = metric(&page, "luckybag_mysql_turns_refused_total");
+    let refused = refused.expect("turns that were refused");
+    // What is looked at in the background may wait in vain too.
+    let answered = u32::try_from(answers.len()).expect("a few");
+    assert!(refused >= f64::from(answered), "{refused}");
     held.expect(201);
     locked.rollback().await.expect("the connection is free");
     let answers = of_each_kind(&api, [&running, &bag], [first, second]).await;

@@ -5,7 +5,18 @@ use luckybag::infra::mysql::sql;
 use sea_orm::ConnectionTrait;
 
 use super::staying;
-use crate::harness::{BagSpec, World, eventually};
+use crate::harness::{Api, Bag, BagSpec, World, eventually};
+
+/// The copy of the detail, made again by whoever looks next: nobody who asks waits for it.
+async fn copy_in_redis(world: &World, api: &Api, bag: &Bag) -> String {
+    eventually("the copy in Redis", async || {
+        let key = world.keys().activity(bag.id);
+        let copy: Option<String> = world.redis.get(key).await.expect("an answer of Redis");
+        api.drawn(bag).await;
+        copy.ok_or("missing")
+    })
+    .await
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_proof_is_pending_until_it_is_published_and_the_seed_is_nowhere() {
@@ -59,14 +70,7 @@ async fn a_proof_is_pending_until_it_is_published_and_the_seed_is_nowhere() {
         pending.expect_problem(409, "proof_pending");
     }
     let secrets = secrets(&world, bag.id.0).await;
-    // Made again by whoever looks next: nobody who asks waits for it.
-    let copy = eventually("the copy in Redis", async || {
-        let key = world.keys().activity(bag.id);
-        let copy: Option<String> = world.redis.get(key).await.expect("an answer of Redis");
-        api.drawn(&bag).await;
-        copy.ok_or("missing")
-    })
-    .await;
+    let copy = copy_in_redis(&world, &api, &bag).await;
     for secret in secrets {
         for text in [&detail.to_string(), &copy, &log] {
             assert!(!text.contains(&secret), "{secret} is in {text}");

@@ -7,7 +7,9 @@ use luckybag::infra::redis::Shard;
 use sea_orm::{ConnectionTrait, TransactionTrait};
 
 use super::files::{dashboard_exprs, declared_names, metrics_in};
-use crate::harness::{Api, BagSpec, Proxies, World, eventually, metric, metrics_page, presence};
+use crate::harness::{
+    Api, Bag, BagSpec, Process, Proxies, World, eventually, metric, metrics_page, presence,
+};
 
 /// Only told by what this run does not do: failures, other features, and what never comes by itself.
 const NOT_IN_A_QUIET_RUN: [&str; 21] = [
@@ -175,6 +177,17 @@ async fn shows(api: &Api, name: &str, expected: f64) {
     .await;
 }
 
+/// Waits until a metric has some value above zero.
+async fn shows_some(api: &Api, name: &str) {
+    eventually(&format!("{name} to be above zero"), async || {
+        match sum(&metrics_page(&api.url).await, name) {
+            value if value > 0.0 => Ok(()),
+            other => Err(other),
+        }
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_pool_shows_until_it_is_rebuilt() {
     let world = World::new().await;
@@ -273,6 +286,100 @@ async fn a_draw_that_cannot_be_committed_is_overdue_and_then_late() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_draw_that_fails_is_counted_and_tried_again() {
+    let world = World::new().await;
+    let process = world.serve_with(&[("SWEEPER__INTERVAL_MS", "50")]).await;
+    let api = world.api(&process).await;
+    let bag = api.open_bag(&BagSpec::waiting()).await;
+    api.join_all(&bag, [101]).await;
+    api.settled(&bag, 101).await;
+
+    world
+        .execute("RENAME TABLE win_record TO win_record_away")
+        .await;
+    world.draw_soon(&[bag]).await;
+    shows_some(&api, "luckybag_draws_failed_total").await;
+    world
+        .execute("RENAME TABLE win_record_away TO win_record")
+        .await;
+
+    world.all_drawn(&[bag]).await;
+    world.assert_drawn_once(&bag).await;
+    process.stop().await;
+    world.end().await;
+}
+
+/// A process that reads the stream and sleeps, another one that draws as `changes` say and waits for
+/// it, and the bag that it draws.
+async fn drain_that_does_not_end(
+    world: &World,
+    changes: &[(&str, &str)],
+) -> (Process, Process, Bag) {
+    // The first one to come reads the stream.
+    let reader = world.serve().await;
+    let drawer = world.serve_with(changes).await;
+    let api = world.api(&drawer).await;
+    let bag = api.open_bag(&BagSpec::waiting()).await;
+    api.join_all(&bag, [101]).await;
+    api.settled(&bag, 101).await;
+    reader.signal("STOP");
+    world.draw_soon(&[bag]).await;
+    (reader, drawer, bag)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_that_is_lost_is_counted() {
+    let world = World::new().await;
+    let (reader, drawer, bag) =
+        drain_that_does_not_end(&world, &[("DRAW__LEASE_RENEW_SECS", "1")]).await;
+    let api = world.api(&drawer).await;
+    eventually("the claim", async || {
+        let claimed = "SELECT COUNT(*) FROM activity WHERE draw_token > 0";
+        match world.number(claimed).await {
+            0 => Err("not claimed"),
+            _ => Ok(()),
+        }
+    })
+    .await;
+    shows(&api, "luckybag_draw_leases_lost_total", 0.0).await;
+    world
+        .execute(
+            "UPDATE activity SET draw_token = draw_token + 1, \
+             lease_until = NOW(3) + INTERVAL 1 HOUR",
+        )
+        .await;
+
+    shows(&api, "luckybag_draw_leases_lost_total", 1.0).await;
+
+    reader.signal("CONT");
+    world
+        .execute("UPDATE activity SET lease_until = NOW(3)")
+        .await;
+    world.all_drawn(&[bag]).await;
+    world.assert_drawn_once(&bag).await;
+    drawer.stop().await;
+    reader.stop().await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drain_that_is_cut_short_is_counted() {
+    let world = World::new().await;
+    let (reader, drawer, bag) =
+        drain_that_does_not_end(&world, &[("DRAW__DRAIN_LIMIT_SECS", "1")]).await;
+    let api = world.api(&drawer).await;
+
+    shows(&api, "luckybag_drains_cut_short_total", 1.0).await;
+
+    world.all_drawn(&[bag]).await;
+    reader.signal("CONT");
+    world.assert_drawn_once(&bag).await;
+    drawer.stop().await;
+    reader.stop().await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_held_while_mysql_is_away_shows_until_it_is_back() {
     let world = World::new().await;
     let proxies = Proxies::of(&world).await;
@@ -286,9 +393,11 @@ async fn what_is_held_while_mysql_is_away_shows_until_it_is_back() {
     api.join_all(&bag, [102]).await;
     shows(&api, "luckybag_messages_held", 1.0).await;
     shows(&api, "luckybag_dependency_up", 2.0).await;
+    shows_some(&api, "luckybag_stream_lag_seconds").await;
     proxies.mysql.resume();
 
     shows(&api, "luckybag_messages_held", 0.0).await;
+    shows(&api, "luckybag_stream_lag_seconds", 0.0).await;
     shows(&api, "luckybag_dependency_up", 3.0).await;
     let reconnects = r#"luckybag_reconnects_total{server="mysql"}"#;
     eventually("the reconnect to be counted", async || {
