@@ -31,10 +31,17 @@ use crate::{
 /// What the metrics call this cache.
 const CACHE: &str = "detail";
 
+/// Where a read looked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    RedisAndMysql,
+    MysqlAlone,
+}
+
 /// What the last read of an id gave.
 enum LastRead {
     Done { started_at: Instant, known: Known },
-    Failed { ended_at: Instant },
+    Failed { ended_at: Instant, reach: Reach },
 }
 
 /// The one reader of an id at a time, and what it found.
@@ -106,7 +113,9 @@ impl DetailCache {
             return Ok(self.newest_of(id, known.clone()).await);
         }
         fail_with_the_others(id, last_read.as_ref(), arrived_at)?;
-        let known = self.read_mysql(id, &mut last_read).await?;
+        let known = self
+            .read_mysql(id, &mut last_read, Reach::MysqlAlone)
+            .await?;
         drop(last_read);
         self.hot.fill(id, &known, Refill::default()).await;
         Ok(known)
@@ -153,7 +162,14 @@ impl DetailCache {
             metrics::cache_read(CACHE, "memory");
             return Ok(known);
         }
-        fail_with_the_others(id, last_read.as_ref(), arrived_at)?;
+        // Redis may know what those who asked MySQL alone have asked in vain.
+        if let Some(LastRead::Failed {
+            reach: Reach::RedisAndMysql,
+            ..
+        }) = &*last_read
+        {
+            fail_with_the_others(id, last_read.as_ref(), arrived_at)?;
+        }
         let refill = match self.ask_redis(id).await {
             Asked::Found(known) => {
                 metrics::cache_read(CACHE, "redis");
@@ -162,7 +178,9 @@ impl DetailCache {
             Asked::Missing(refill) => Some(refill),
             Asked::Silent => None,
         };
-        let known = self.read_mysql(id, &mut last_read).await?;
+        let known = self
+            .read_mysql(id, &mut last_read, Reach::RedisAndMysql)
+            .await?;
         // Who waits for the detail need not wait for the copy.
         drop(last_read);
         if let Some(refill) = refill {
@@ -284,6 +302,7 @@ impl DetailCache {
         &self,
         id: ActivityId,
         last_read: &mut Option<LastRead>,
+        reach: Reach,
     ) -> Result<Known, ActivityError> {
         let started_at = Instant::now();
         metrics::cache_read(CACHE, "mysql");
@@ -292,9 +311,8 @@ impl DetailCache {
             Ok(Some(activity)) => Known::Found(Arc::new(activity.into())),
             Ok(None) => Known::Unknown,
             Err(error) => {
-                *last_read = Some(LastRead::Failed {
-                    ended_at: Instant::now(),
-                });
+                let ended_at = Instant::now();
+                *last_read = Some(LastRead::Failed { ended_at, reach });
                 return Err(db_error("read an activity")(error));
             }
         };
@@ -325,7 +343,7 @@ fn fail_with_the_others(
     arrived_at: Instant,
 ) -> Result<(), ActivityError> {
     match last_read {
-        Some(LastRead::Failed { ended_at }) if *ended_at >= arrived_at => {
+        Some(LastRead::Failed { ended_at, .. }) if *ended_at >= arrived_at => {
             Err(ActivityError::Unreadable(format!("activity {id}")))
         }
         Some(LastRead::Failed { .. } | LastRead::Done { .. }) | None => Ok(()),

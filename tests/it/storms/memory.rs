@@ -6,7 +6,7 @@ use std::{
 };
 
 use fred::{interfaces::KeysInterface, types::Expiration};
-use futures_util::future::join_all;
+use futures_util::{StreamExt, future::join_all, stream::FuturesUnordered};
 
 use super::{
     Truth, joined_bag,
@@ -87,6 +87,53 @@ async fn with_stores_that_say_nothing_a_hot_result_is_told_from_memory_without_a
     proxies.redis.resume();
     proxies.mysql.resume();
     process.stop().await;
+    world.end().await;
+}
+
+/// Joins that ask MySQL in vain, one look after another, keep nobody from asking Redis.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_without_mysql_hears_from_redis_that_a_bag_is_open() {
+    const ARRIVALS: Duration = Duration::from_millis(100);
+    let world = World::new().await;
+    let opening = world.serve().await;
+    let api = world.api(&opening).await;
+    let proxies = Proxies::of(&world).await;
+    let process = world.serve_with(&proxies.changes()).await;
+    let cut_off = world.api(&process).await;
+    let spec = BagSpec::waiting();
+    let id = api.ready(&spec).await;
+    let path = format!("/v1/activities/{id}/join");
+    let join = async |user| cut_off.post(&cut_off.viewer(user), &path, None).await;
+    join(1).await.expect_problem(409, "activity_not_open");
+
+    proxies.mysql.stall();
+    let mut users = 2..;
+    let mut arrivals = tokio::time::interval(ARRIVALS);
+    let mut joining = FuturesUnordered::new();
+    let mut is_open = false;
+    let crowd = async {
+        loop {
+            tokio::select! {
+                _ = arrivals.tick() => joining.extend(users.next().map(join)),
+                Some(answer) = joining.next() => {
+                    if answer.status.as_u16() == 202 {
+                        return;
+                    }
+                    if !is_open {
+                        answer.expect_problem(503, "unavailable");
+                        api.open(&spec, id).await;
+                        is_open = true;
+                    }
+                }
+            }
+        }
+    };
+    let in_time = tokio::time::timeout(Duration::from_secs(40), crowd).await;
+    in_time.expect("a join that is accepted");
+
+    proxies.mysql.resume();
+    process.stop().await;
+    opening.stop().await;
     world.end().await;
 }
 
