@@ -112,14 +112,17 @@ impl CandidateService {
     /// and what could not be projected at its time; answers how many shards.
     pub async fn rebuild_lagging(&self) -> Result<usize, CandidateError> {
         if !self.redis().is_connected() {
+            state::pool_drift(None);
             return Ok(0);
         }
-        let mut rebuilt = self.rebuild_owed().await?;
-        let Some(before) = self.look_again().await? else {
+        let nobody_knows = |_: &CandidateError| state::pool_drift(None);
+        let mut rebuilt = self.rebuild_owed().await.inspect_err(nobody_knows)?;
+        let Some(before) = self.look_again().await.inspect_err(nobody_knows)? else {
             return Ok(rebuilt);
         };
-        let behind = self.find_all_lagging(before).await?;
-        state::pool_drift(behind.values().map(BTreeSet::len).sum());
+        let behind = self.find_all_lagging(before).await;
+        let behind = behind.inspect_err(nobody_knows)?;
+        state::pool_drift(Some(behind.values().map(BTreeSet::len).sum()));
         for (id, lagging) in behind {
             let activity = within_limit(activity::find(self.db(), id))
                 .await

@@ -139,6 +139,10 @@ const fn as_value(count: u64) -> f64 {
 /// What a gauge says while nobody knows: in Prometheus that is neither more nor less than anything.
 pub(super) const UNKNOWN: f64 = f64::NAN;
 
+fn as_value_if_known(count: Option<usize>) -> f64 {
+    count.map_or(UNKNOWN, |count| as_value(count as u64))
+}
+
 /// Sets how many messages wait in a queue of ours, named without the namespace; `None` when the
 /// broker does not say.
 pub fn queue_messages(queue: String, count: Option<u64>) {
@@ -168,9 +172,9 @@ impl Drop for Held {
     }
 }
 
-/// Sets in how many shards of open activities something is missing.
-pub fn pool_drift(shards: usize) {
-    gauge!(POOL_DRIFT).set(as_value(shards as u64));
+/// Sets in how many shards of open activities something is missing; `None` when nobody knows.
+pub fn pool_drift(shards: Option<usize>) {
+    gauge!(POOL_DRIFT).set(as_value_if_known(shards));
 }
 
 /// Sets how many outbox rows of a kind wait; `None` when `MySQL` does not say.
@@ -178,9 +182,9 @@ pub fn outbox_rows(kind: &'static str, count: Option<u64>) {
     gauge!(OUTBOX_ROWS, "kind" => kind).set(count.map_or(UNKNOWN, as_value));
 }
 
-/// Sets how many activities should have been drawn long ago.
-pub fn draws_overdue(count: usize) {
-    gauge!(DRAWS_OVERDUE).set(as_value(count as u64));
+/// Sets how many activities should have been drawn long ago; `None` when `MySQL` does not say.
+pub fn draws_overdue(count: Option<usize>) {
+    gauge!(DRAWS_OVERDUE).set(as_value_if_known(count));
 }
 
 /// Counts a draw that was not on time.
@@ -198,14 +202,14 @@ pub fn draw_lease_lost() {
     counter!(DRAW_LEASES_LOST).increment(1);
 }
 
-/// Sets of how many recent draws the winners do not add up.
-pub fn results_wrong(count: usize) {
-    gauge!(RESULTS_WRONG).set(as_value(count as u64));
+/// Sets of how many recent draws the winners do not add up; `None` when `MySQL` does not say.
+pub fn results_wrong(count: Option<usize>) {
+    gauge!(RESULTS_WRONG).set(as_value_if_known(count));
 }
 
-/// Sets of how many prizes the stock does not add up.
-pub fn stock_wrong(count: usize) {
-    gauge!(STOCK_WRONG).set(as_value(count as u64));
+/// Sets of how many prizes the stock does not add up; `None` when `MySQL` does not say.
+pub fn stock_wrong(count: Option<usize>) {
+    gauge!(STOCK_WRONG).set(as_value_if_known(count));
 }
 
 /// Counts a run of one of the sweeper's steps.

@@ -28,6 +28,7 @@ pub(super) struct KeySlot {
 
 impl KeySlot {
     pub(super) fn new(source: &'static str) -> Self {
+        metrics::jwks_keys(source, 0);
         Self {
             source,
             keys: RwLock::default(),

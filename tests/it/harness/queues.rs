@@ -7,7 +7,7 @@ use lapin::{
 };
 use luckybag::{infra::broker::Queue, kernel::Timestamp};
 
-use super::{Amqp, World, eventually};
+use super::{Amqp, Process, World, eventually};
 
 /// What a queue says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +94,16 @@ impl World {
             })
             .await;
         }
+    }
+
+    /// A process of ours, the first one, that reads the stream whoever comes later: one that is only
+    /// ready may not have subscribed yet, and the next one would become the reader.
+    pub(crate) async fn serve_reader(&self, changes: &[(&str, &str)]) -> Process {
+        let process = self.serve_with(changes).await;
+        let amqp = self.amqp().await;
+        self.served(&amqp).await;
+        amqp.close().await;
+        process
     }
 
     /// Nothing of the stream is left over: neither waiting, nor set aside, nor, since every

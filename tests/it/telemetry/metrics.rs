@@ -316,7 +316,7 @@ async fn drain_that_does_not_end(
     changes: &[(&str, &str)],
 ) -> (Process, Process, Bag) {
     // The first one to come reads the stream.
-    let reader = world.serve().await;
+    let reader = world.serve_reader(&[]).await;
     let drawer = world.serve_with(changes).await;
     let api = world.api(&drawer).await;
     let bag = api.open_bag(&BagSpec::waiting()).await;
@@ -407,6 +407,50 @@ async fn what_is_held_while_mysql_is_away_shows_until_it_is_back() {
         }
     })
     .await;
+    process.stop().await;
+    world.end().await;
+}
+
+/// Nobody takes the last figure for the present one.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_can_know_is_told_as_unknown() {
+    const FROM_MYSQL: [&str; 4] = [
+        "luckybag_draws_overdue",
+        "luckybag_results_wrong",
+        "luckybag_stock_wrong_prizes",
+        POOL_DRIFT,
+    ];
+    const POOL_DRIFT: &str = "luckybag_pool_drift_shards";
+    let world = World::new().await;
+    let proxies = Proxies::of(&world).await;
+    let mut changes = proxies.changes();
+    // Looks come by the sweep: 60 of them are a long time at one a second.
+    changes.push(("SWEEPER__INTERVAL_MS", "50"));
+    let process = world.serve_with(&changes).await;
+    let api = world.api(&process).await;
+    api.open_bag(&BagSpec::waiting()).await;
+
+    for (server, names) in [
+        (&proxies.mysql, FROM_MYSQL.as_slice()),
+        (&proxies.redis, &[POOL_DRIFT]),
+    ] {
+        for name in names {
+            shows(&api, name, 0.0).await;
+        }
+        server.refuse();
+        for name in names {
+            eventually(&format!("{name} to be unknown"), async || {
+                match metric(&metrics_page(&api.url).await, name) {
+                    Some(value) if value.is_nan() => Ok(()),
+                    other => Err(other),
+                }
+            })
+            .await;
+        }
+        server.resume();
+    }
+    shows(&api, POOL_DRIFT, 0.0).await;
+
     process.stop().await;
     world.end().await;
 }

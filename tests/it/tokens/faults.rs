@@ -4,7 +4,8 @@ use serde_json::json;
 
 use super::{answer, answered, believed, count, end, keys_from, logged, with};
 use crate::harness::{
-    Answering, Api, BagSpec, IssuerKey, JwksServer, Process, World, eventually, jwks, named_down,
+    Answering, Api, BagSpec, IssuerKey, JwksServer, Process, World, eventually, jwks, metric,
+    metrics_page, named_down,
 };
 
 const FAILED: &str = r#"luckybag_jwks_refreshes_total{source="jwks_url",outcome="failed"}"#;
@@ -17,8 +18,12 @@ async fn whatever_the_url_answers_the_last_good_keys_stay() {
     let server = JwksServer::start(good.clone()).await;
     let elsewhere = JwksServer::start(Answering::Body(jwks(&[&evil]))).await;
     let url = server.url();
-    let refresh = [("AUTH__JWKS_REFRESH_SECS", "1")];
-    let process = world.serve_with(&with(keys_from(&url), &refresh)).await;
+    // Some of these answers have no end.
+    let often = [
+        ("AUTH__JWKS_REFRESH_SECS", "1"),
+        ("AUTH__JWKS_TIMEOUT_MS", "1000"),
+    ];
+    let process = world.serve_with(&with(keys_from(&url), &often)).await;
     let api = world.api(&process).await;
     let huge = json!({ "keys": [evil.jwk()], "x": "x".repeat(300_000) });
     let secret = json!({ "keys": [{ "kty": "oct", "kid": "evil", "k": "c2VjcmV0" }] });
@@ -84,6 +89,9 @@ async fn without_keys_at_the_start_the_process_waits_and_says_so() {
     let refused = api.get(&key.operator(), "/v1/prizes").await;
     assert_eq!(refused.header("retry-after"), "2");
     refused.expect_problem(503, "token_keys_unavailable");
+    let page = metrics_page(&api.url).await;
+    let keys = metric(&page, r#"luckybag_jwks_keys{source="jwks_url"}"#);
+    assert_eq!(keys, Some(0.0), "{page}");
     // The secret needs no URL, and a draw no token.
     assert_eq!(answer(&api, &api.operator()).await, 200);
     let bag = api.open_bag(&BagSpec::waiting()).await;

@@ -60,7 +60,7 @@ fn keys_from(url: &str) -> Vec<(&str, &str)> {
         ("AUTH__JWKS_URL", url),
         ("AUTH__JWKS_REFRESH_SECS", "3600"),
         ("AUTH__JWKS_LEAST_PAUSE_SECS", "1"),
-        ("AUTH__JWKS_TIMEOUT_MS", "1000"),
+        ("AUTH__JWKS_TIMEOUT_MS", "10000"),
     ]
 }
 

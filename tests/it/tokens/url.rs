@@ -55,7 +55,9 @@ async fn many_forged_names_make_few_fetches() {
     let key = IssuerKey::ed_dsa("good");
     let server = JwksServer::start(Answering::Body(jwks(&[&key]))).await;
     let url = server.url();
-    let process = world.serve_with(&keys_from(&url)).await;
+    // So long does the fetch below last.
+    let timeout = [("AUTH__JWKS_TIMEOUT_MS", "1000")];
+    let process = world.serve_with(&with(keys_from(&url), &timeout)).await;
     let api = world.api(&process).await;
     let started = Instant::now();
     let storm = async |round: usize| {
