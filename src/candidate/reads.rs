@@ -1,6 +1,9 @@
 //! What users are told: one participation, and how many there are. From Redis, else from `MySQL`.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use fred::{
     error::Error as RedisError,
@@ -8,6 +11,7 @@ use fred::{
 };
 use futures_util::future::BoxFuture;
 use moka::future::Cache;
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use super::{
@@ -33,6 +37,8 @@ pub(super) struct FallbackReads {
     counts: Cache<ActivityId, u64>,
     /// What has been shown, for longer than a rebuild takes to be seen to and done.
     highest_counts: Cache<ActivityId, u64>,
+    /// When a first count has last waited for `MySQL` in vain.
+    silent_at: Mutex<Option<Instant>>,
 }
 
 impl FallbackReads {
@@ -41,6 +47,8 @@ impl FallbackReads {
     const COUNT_MEMORY: Duration = Duration::from_millis(400);
     /// How long the first count waits for `MySQL`, where Redis knows of some participants.
     const FIRST_COUNT: Duration = Duration::from_secs(2);
+    /// For how long nobody waits like that again after one has waited in vain.
+    const SILENCE: Duration = Duration::from_secs(5);
     const HIGHEST_COUNT_KEPT: Duration = Duration::from_mins(1);
     const PARTICIPANTS_KEPT: u64 = 50_000;
     const COUNTS_KEPT: u64 = 10_000;
@@ -64,7 +72,15 @@ impl FallbackReads {
                 .max_capacity(Self::COUNTS_KEPT)
                 .time_to_live(Self::HIGHEST_COUNT_KEPT)
                 .build(),
+            silent_at: Mutex::default(),
         }
+    }
+
+    /// How long the first count of an activity waits for `MySQL`; others wait for `usual`.
+    fn first_patience(&self, now: Instant, usual: Duration) -> Duration {
+        let silent_at = *self.silent_at.lock();
+        let is_silent = silent_at.is_some_and(|at| now < at + Self::SILENCE);
+        if is_silent { usual } else { Self::FIRST_COUNT }
     }
 }
 
@@ -187,12 +203,15 @@ impl CandidateService {
             let answer = tokio::time::timeout(limit, self.stored_count(id)).await;
             answer.ok().and_then(Result::ok)
         };
+        let fallback = &self.shared.fallback;
+        let usual = self.redis().patience();
         let stored = match before {
-            Some(_) => within(self.redis().patience()).await,
-            None if known > 0 => within(FallbackReads::FIRST_COUNT).await,
+            Some(_) => within(usual).await,
+            None if known > 0 => within(fallback.first_patience(Instant::now(), usual)).await,
             None => Some(self.stored_count(id).await?),
         };
         let Some(stored) = stored else {
+            *fallback.silent_at.lock() = Some(Instant::now());
             // Not kept: as long as `MySQL` has not said so, it may be too low.
             return Ok(known);
         };
@@ -245,5 +264,24 @@ impl CandidateService {
 impl CountParticipants for CandidateService {
     fn count_participants(&self, id: ActivityId) -> BoxFuture<'_, Option<u64>> {
         Box::pin(async move { self.participant_count(id).await.ok() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_first_count_in_five_seconds_waits_for_a_server_that_says_nothing() {
+        const USUAL: Duration = Duration::from_millis(500);
+        let reads = FallbackReads::new(Arc::new(Semaphore::new(1)));
+        let now = Instant::now();
+        assert_eq!(reads.first_patience(now, USUAL), FallbackReads::FIRST_COUNT);
+
+        *reads.silent_at.lock() = Some(now);
+        for (after, patience) in [(0, USUAL), (4, USUAL), (5, FallbackReads::FIRST_COUNT)] {
+            let later = now + Duration::from_secs(after);
+            assert_eq!(reads.first_patience(later, USUAL), patience, "{after} s");
+        }
     }
 }
