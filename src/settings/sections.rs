@@ -87,9 +87,9 @@ pub enum LogFormat {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct TelemetrySettings {
-    /// `None` traces nothing.
-    #[serde(with = "parse::optional_text")]
-    pub otlp_endpoint: Option<String>,
+    /// Empty traces nothing. Some collectors want a key in its query.
+    #[serde(serialize_with = "masking::optional_url")]
+    pub otlp_endpoint: SecretString,
     /// 0 to 1.
     pub otlp_sample_ratio: f64,
     pub otlp_service_name: String,

@@ -229,6 +229,10 @@ fn the_masked_configuration_is_complete_readable_and_without_secrets() {
             "hunter2-hunter2-hunter2-hunter2-hunter2",
         ),
         ("LUCKYBAG__MYSQL__URL", "mysql://app:hunter2@db:3306/bag"),
+        (
+            "LUCKYBAG__TELEMETRY__OTLP_ENDPOINT",
+            "https://traces:4318/v1/traces?api_key=hunter2",
+        ),
     ])
     .unwrap();
 

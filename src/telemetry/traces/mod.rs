@@ -24,6 +24,7 @@ use opentelemetry_sdk::{
         ShouldSample,
     },
 };
+use secrecy::ExposeSecret;
 use tracing::{Metadata, level_filters::LevelFilter};
 use tracing_subscriber::{Layer, Registry, filter::filter_fn};
 
@@ -62,9 +63,10 @@ impl Traces {
         namespace: &str,
         connector: HttpsConnector<HttpConnector>,
     ) -> Result<Option<Self>, ExporterBuildError> {
-        let Some(endpoint) = &settings.otlp_endpoint else {
+        let endpoint = settings.otlp_endpoint.expose_secret();
+        if endpoint.is_empty() {
             return Ok(None);
-        };
+        }
         let exporter = opentelemetry_otlp::SpanExporter::builder()
             .with_http()
             .with_http_client(Transport::new(connector, EXPORT_LIMIT))
