@@ -3,7 +3,7 @@
 use std::{sync::LazyLock, time::Duration};
 
 use sea_orm::DatabaseConnection;
-use sqlx::{Connection, MySqlConnection, migrate::Migrator};
+use sqlx::{Connection, Executor, MySqlConnection, migrate::Migrator};
 use tokio_util::sync::CancellationToken;
 
 /// Migrations of newer versions are left alone: while an upgrade is under way, or after it was taken
@@ -78,11 +78,16 @@ async fn wait_for_lock(db: &DatabaseConnection) -> Result<MySqlConnection, Migra
             .fetch_one(&mut connection)
             .await
             .map_err(MigrateError::Connection)?;
-    if lock == Some(1) {
-        Ok(connection)
-    } else {
-        Err(MigrateError::Locked)
+    if lock != Some(1) {
+        return Err(MigrateError::Locked);
     }
+    // Unlike callers, a migration waits for whoever uses the table.
+    let patience = "SET SESSION lock_wait_timeout = DEFAULT";
+    connection
+        .execute(patience)
+        .await
+        .map_err(MigrateError::Connection)?;
+    Ok(connection)
 }
 
 async fn run(migrations: &Migrator, mut connection: MySqlConnection) -> Result<(), MigrateError> {

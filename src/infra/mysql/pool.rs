@@ -22,7 +22,9 @@ pub struct MySqlOptions<'a> {
 
 // A process that falls silent inside a transaction is disconnected and rolled back after
 // wait_timeout, so it cannot hold a row for hours; the pool drops idle connections before that.
-const SESSION: &str = "SET SESSION wait_timeout = 20, innodb_lock_wait_timeout = 5, \
+// A statement that waits for a table, such as behind a change of the schema, ends before its reader gives
+// it up: a reader's turn may be somebody else's only when its connection is free.
+const SESSION: &str = "SET SESSION wait_timeout = 20, innodb_lock_wait_timeout = 5, lock_wait_timeout = 3, \
      sql_mode = 'STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,PIPES_AS_CONCAT,NO_ENGINE_SUBSTITUTION'";
 const ISOLATION: &str = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED";
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
