@@ -114,6 +114,15 @@ impl Redis {
         self.pool.clients().iter().all(ClientLike::is_connected)
     }
 
+    /// Waits until every connection of the pool is up: readers go without Redis before.
+    ///
+    /// # Errors
+    ///
+    /// When an attempt to connect fails.
+    pub async fn wait_connected(&self) -> Result<(), RedisError> {
+        self.pool.wait_for_connect().await
+    }
+
     /// Asks the server for a sign of life.
     pub async fn ping(&self) -> Result<(), RedisError> {
         self.pool.ping::<()>(None).await
