@@ -61,7 +61,10 @@ fn operation() -> Operation {
         StatusCode::OK,
         CSV_MEDIA_TYPE,
         "A row for each participation, by user id.",
-        "\u{feff}\"userId\",\"status\",\"reason\"\r\n\"'1001\",\"joined\",\"\"\r\n",
+        "\u{feff}\"userId\",\"status\",\"reason\",\"acceptedAt\",\"eligibility\",\"tasksDone\",\"trimmed\",\
+         \"score\"\r\n\
+         \"'1001\",\"joined\",\"\",\"2026-01-31T19:56:12.345Z\",\"eligible\",\"follow\",\"false\",\
+         \"0.981273645\"\r\n",
     )
     .problems(&[
         ACTIVITY_NOT_FOUND,

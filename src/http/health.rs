@@ -197,7 +197,7 @@ fn metrics_operation() -> Operation {
         StatusCode::OK,
         "text/plain; version=0.0.4",
         "The metrics.",
-        "luckybag_dependency_up{dependency=\"mysql\"} 1\n",
+        "luckybag_dependency_up{name=\"mysql\"} 1\n",
     )
 }
 

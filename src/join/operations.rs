@@ -27,7 +27,6 @@ pub(super) fn join() -> Operation {
         .problems(&[
             ACTIVITY_NOT_FOUND,
             KnownProblem::UNAVAILABLE,
-            EXPIRED,
             KnownProblem::conflict("activity_not_open", "The activity is not open yet"),
             KnownProblem::conflict(
                 "activity_closed",

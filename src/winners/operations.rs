@@ -85,7 +85,11 @@ pub(super) fn winners_csv() -> Operation {
         StatusCode::OK,
         CSV_MEDIA_TYPE,
         "A row for each win, by seat and round.",
-        "\u{feff}\"seat\",\"round\",\"status\",\"userId\"\r\n\"1\",\"1\",\"won\",\"'1001\"\r\n",
+        "\u{feff}\"seat\",\"round\",\"status\",\"userId\",\"winRecordId\",\"prizeRank\",\"prizeId\",\
+         \"prizeName\",\"prizeKind\",\"score\",\"drawnAt\",\"revokedRound\",\"revokedAt\",\"fulfilment\",\
+         \"fulfilmentReference\"\r\n\
+         \"1\",\"1\",\"won\",\"'1001\",\"'7265187412320780300\",\"1\",\"'1\",\"Headphones\",\"physical\",\
+         \"0.999812734\",\"2026-01-31T20:00:00.123Z\",\"\",\"\",\"pending\",\"\"\r\n",
     )
     .problems(&[
         KnownProblem::conflict("not_drawn", "The activity has not been drawn"),

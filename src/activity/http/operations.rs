@@ -56,12 +56,12 @@ fn in_status(status: &str) -> Value {
     activity
 }
 
-/// The same once it is open.
+/// The same when it has just been opened.
 fn open_activity() -> Value {
     let mut activity = in_status("open");
     activity["startAt"] = "2026-01-31T19:55:00.000Z".into();
     activity["drawAt"] = "2026-01-31T20:00:00.000Z".into();
-    activity["participants"] = 1204.into();
+    activity["serverTime"] = "2026-01-31T19:55:00.000Z".into();
     activity["commitment"] =
         "8a54fe9e0c5755e93308a5d3e6350589e7f6ea88e815b2c9b39e63554ef9dcbb".into();
     activity["rules"] = json!({
@@ -72,13 +72,26 @@ fn open_activity() -> Value {
         "presenceRule": "pause",
         "prizes": [
             { "kind": "physical", "name": "Headphones", "prizeId": "1", "quantity": 3, "rank": 1 },
+            {
+                "kind": "virtual", "name": "Coupon", "prizeId": "7265187412320780289",
+                "quantity": 20, "rank": 2,
+            },
         ],
         "roomId": "8001",
         "scoreRuleVersion": 1,
         "shardBy": "mixed",
         "tasks": [{ "taskId": "follow", "title": "Follow the host" }],
-        "winnerCount": 3,
+        "winnerCount": 23,
     });
+    activity["version"] = 4.into();
+    activity
+}
+
+/// The same a while later.
+fn running_activity() -> Value {
+    let mut activity = open_activity();
+    activity["serverTime"] = "2026-01-31T19:58:00.000Z".into();
+    activity["participants"] = 1204.into();
     activity
 }
 
@@ -97,8 +110,8 @@ pub(super) fn of_room() -> Operation {
     )
     .answer::<RoomActivities<'_>>(
         StatusCode::OK,
-        "The activities that are open or being drawn.",
-        json!({ "items": [open_activity()] }),
+        "The activities that are open.",
+        json!({ "items": [running_activity()] }),
     )
     .problems(&[UNAVAILABLE])
 }
@@ -142,7 +155,7 @@ pub(super) fn show() -> Operation {
             "What was never opened shows itself only to those who run the room; what is ready is \
              announced to all.",
         )
-        .answer::<ActivityView<'_>>(StatusCode::OK, "The activity.", open_activity())
+        .answer::<ActivityView<'_>>(StatusCode::OK, "The activity.", running_activity())
         .problems(&[ACTIVITY_NOT_FOUND, UNAVAILABLE])
 }
 
@@ -151,15 +164,11 @@ fn change(
     id: &'static str,
     summary: &'static str,
     description: &'static str,
-    after: &str,
+    after: Value,
 ) -> Operation {
     Operation::new(Tag::Activities, id, summary)
         .description(description)
-        .answer::<ActivityView<'_>>(
-            StatusCode::OK,
-            "The activity as it is now.",
-            in_status(after),
-        )
+        .answer::<ActivityView<'_>>(StatusCode::OK, "The activity as it is now.", after)
         .problems(&[
             ACTIVITY_NOT_FOUND,
             ILLEGAL_TRANSITION,
@@ -173,13 +182,19 @@ pub(super) fn update() -> Operation {
         "updateActivity",
         "Changes a draft",
         "The room cannot be changed.",
-        "draft",
+        draft(),
     )
     .body(json!({ "title": "Saturday bag", "countdownSeconds": 600 }))
 }
 
 pub(super) fn submit() -> Operation {
-    change("submitActivity", "Sends a draft to review", "", "in_review").body(json!({}))
+    change(
+        "submitActivity",
+        "Sends a draft to review",
+        "",
+        in_status("in_review"),
+    )
+    .body(json!({}))
 }
 
 pub(super) fn approve() -> Operation {
@@ -187,7 +202,7 @@ pub(super) fn approve() -> Operation {
         "approveActivity",
         "Approves an activity in review",
         "It is ready then, and opens by itself when it has a `startAt`.",
-        "ready",
+        in_status("ready"),
     )
     .body(json!({}))
 }
@@ -197,7 +212,7 @@ pub(super) fn reject() -> Operation {
         "rejectActivity",
         "Rejects an activity in review",
         "This is final.",
-        "rejected",
+        in_status("rejected"),
     )
     .body(json!({ "reason": "the title names another brand" }))
 }
@@ -208,7 +223,7 @@ pub(super) fn open() -> Operation {
         "Opens an activity that is ready",
         "Reserves the stock, commits to a seed and publishes the commitment; from now on viewers can \
          join until `drawAt`.",
-        "open",
+        open_activity(),
     )
     .body(json!({}))
     .problems(&[ROOM_BUSY, STOCK_SHORT, DRAW_TOO_SOON])
@@ -219,7 +234,7 @@ pub(super) fn cancel() -> Operation {
         "cancelActivity",
         "Cancels an activity",
         "While `drawAt` has not come. Frees the stock.",
-        "cancelled",
+        in_status("cancelled"),
     )
     .body(json!({ "reason": "the stream ended early" }))
 }

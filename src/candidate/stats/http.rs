@@ -29,7 +29,7 @@ fn operation() -> Operation {
         "getStats",
         "Counts the participants and who of them can win",
     )
-    .description("A few seconds old at most while many ask.")
+    .description("A few seconds old; older where counting takes long: `asOf` says.")
     .answer::<Stats>(
         StatusCode::OK,
         "The figures.",

@@ -16,7 +16,6 @@ use crate::{
     activity::ACTIVITY_NOT_FOUND,
     http::{Endpoint, KnownProblem, Operation, PathId, Problem, Routes, Tag, Viewer},
     kernel::ActivityId,
-    winners::RESULT_EXPIRED,
 };
 
 /// The routes of this module.
@@ -28,7 +27,7 @@ pub(in crate::draw) fn routes(routes: &mut Routes) {
         );
 }
 
-const OF_PROOFS: [KnownProblem; 5] = [
+const OF_PROOFS: [KnownProblem; 4] = [
     ACTIVITY_NOT_FOUND,
     ACTIVITY_CANCELLED,
     KnownProblem::conflict(
@@ -36,7 +35,6 @@ const OF_PROOFS: [KnownProblem; 5] = [
         "The proof is published shortly after the draw",
     )
     .passing(),
-    RESULT_EXPIRED,
     KnownProblem::UNAVAILABLE,
 ];
 
