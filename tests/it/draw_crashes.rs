@@ -70,8 +70,9 @@ fn told(events: &[Value]) -> (BTreeSet<u64>, BTreeSet<u64>) {
 /// A process dies at `step`, in the middle of three draws; one that was there all the time goes on.
 async fn somebody_else_finishes_what_died_at(step: &str) {
     let world = World::new().await;
+    // The victim reads the stream: its drain ends although the other one is stopped.
     let victim = world
-        .serve_with(&with_short_lease(&[("LUCKYBAG_DIE_AT", step)]))
+        .serve_reader(&with_short_lease(&[("LUCKYBAG_DIE_AT", step)]))
         .await;
     let other = world.serve_with(&with_short_lease(&[NO_MESSAGES])).await;
     let amqp = world.amqp().await;
@@ -88,6 +89,10 @@ async fn somebody_else_finishes_what_died_at(step: &str) {
     assert!(!status.success(), "it did not die at {step}");
     other.signal("CONT");
     world.all_drawn(&bags).await;
+    // What the victim had claimed of the outbox would rest for a minute. If the other one is at work
+    // on a row it tells it again, as it may.
+    let claims = "UPDATE outbox SET not_before = NOW(3)";
+    world.execute(claims).await;
 
     for bag in &bags {
         world.assert_drawn_once(bag).await;
@@ -178,6 +183,8 @@ async fn written(world: &World, bag: &Bag) -> Vec<i64> {
 async fn a_late_riser_writes_nothing(world: &World, riser: &Process, bag: &Bag) {
     world.all_drawn(&[*bag]).await;
     world.assert_drawn_once(bag).await;
+    // The proof comes after the draw, and writes too.
+    world.published(bag.id).await;
     world.nothing_owed().await;
     let before = written(world, bag).await;
 
@@ -194,7 +201,7 @@ async fn a_late_riser_writes_nothing(world: &World, riser: &Process, bag: &Bag) 
 async fn a_drawer_that_slept_through_its_lease_in_the_drain_writes_nothing() {
     let world = World::new().await;
     // The first one reads the stream: while it sleeps, no drain of the other comes to an end.
-    let other = world.serve_with(&with_short_lease(&[NO_MESSAGES])).await;
+    let other = world.serve_reader(&with_short_lease(&[NO_MESSAGES])).await;
     let sleeper = world.serve_with(&SHORT_LEASE).await;
     let api = world.api(&sleeper).await;
     let bag = api.open_bag(&BagSpec::waiting()).await;
@@ -291,10 +298,11 @@ async fn a_drawer_whose_claim_is_taken_over_before_it_commits_writes_nothing() {
         world.redis.get(mark).await.unwrap()
     };
     eventually("the drawer's mark", async || mark().await.ok_or("none")).await;
+    // Nobody draws before we have seen that the drawer wrote nothing, however busy the machine is.
     other
         .execute_unprepared(
             "UPDATE activity SET draw_token = draw_token + 1, \
-             lease_until = NOW(3) + INTERVAL 5 SECOND",
+             lease_until = NOW(3) + INTERVAL 15 SECOND",
         )
         .await
         .unwrap();
@@ -354,8 +362,9 @@ async fn a_drawer_that_falls_silent_in_its_transaction_holds_the_draw_up_but_not
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_is_stopped_in_the_drain_gives_the_draw_back_at_once() {
     let world = World::new().await;
-    // Its lease is the usual one: nobody could wait for that.
-    let other = world.serve_with(&[NO_MESSAGES]).await;
+    // The first one reads the stream: while it sleeps, no drain of the other comes to an end. Leases
+    // are the usual ones: nobody could wait for their end.
+    let other = world.serve_reader(&[NO_MESSAGES]).await;
     let leaving = world.serve().await;
     let api = world.api(&leaving).await;
     let bag = api.open_bag(&BagSpec::waiting()).await;

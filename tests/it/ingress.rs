@@ -487,7 +487,8 @@ async fn without_the_broker_events_are_told_to_try_later_and_without_mysql_they_
     proxies.mysql.stall();
     proxies.redis.stall();
     named_down(&url, 200, &["mysql", "redis"]).await;
-    api.report("presence", &goes("leave", 3)).await;
+    // A busy machine may keep the confirm for longer than this process waits.
+    report_at_last(&api, "presence", &goes("leave", 3)).await;
     let ahead = presence(&bag, 1, "leave", now + TimeDelta::days(1));
     api.try_report("presence", &[ahead])
         .await

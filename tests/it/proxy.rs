@@ -162,10 +162,11 @@ impl Drop for Proxy {
 
 /// A loopback address on which nobody listens.
 ///
-/// It lies below the ports of outgoing connections, so none of these takes it in the meantime.
+/// It lies below the ports of outgoing connections and above those of a `RedisServer`, so none of
+/// these takes it in the meantime.
 pub(crate) fn free_address() -> SocketAddr {
     loop {
-        let addr = SocketAddr::from(([127, 0, 0, 1], rand::random_range(20_000..32_000)));
+        let addr = SocketAddr::from(([127, 0, 0, 1], rand::random_range(25_000..32_000)));
         if std::net::TcpListener::bind(addr).is_ok() {
             return addr;
         }

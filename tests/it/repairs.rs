@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fred::{
     interfaces::{HashesInterface, KeysInterface, SortedSetsInterface},
-    types::Expiration,
+    types::{Expiration, SetOptions},
 };
 use luckybag::{
     candidate::{CandidateDeps, CandidateService, JoinRequest, StreamMessage, partition_of},
@@ -50,6 +50,23 @@ impl World {
     fn rebuild_claim(&self, bag: &Bag) -> String {
         let keys = self.keys();
         keys.mutex(&keys.candidate(bag.id, Shard::of(0)))
+    }
+
+    /// Keeps every process from rebuilding the pool, a minute at most; one that is at it ends first.
+    pub(crate) async fn hold_rebuilds(&self, bag: &Bag) {
+        let claim = self.rebuild_claim(bag);
+        eventually("the claim to rebuild", async || {
+            let (life, absent) = (Some(Expiration::EX(60)), Some(SetOptions::NX));
+            let set = self.redis.set(&claim, "the test", life, absent, false);
+            let claimed: Option<String> = set.await.expect("Redis answers");
+            claimed.ok_or("somebody is at it")
+        })
+        .await;
+    }
+
+    pub(crate) async fn let_rebuild(&self, bag: &Bag) {
+        let claim = self.rebuild_claim(bag);
+        let () = self.redis.del(&claim).await.expect("Redis answers");
     }
 }
 
@@ -205,11 +222,14 @@ async fn the_sweeper_repairs_what_a_pool_has_lost() {
     let bag = world.filled_bag(&api).await;
 
     for what in ["a member", "a revision", "a shard"] {
+        // Until the loss has been seen.
+        world.hold_rebuilds(&bag).await;
         damage(&world, &bag, what).await;
         world
             .check_pool(&bag)
             .await
             .expect_err(&format!("{what} is gone"));
+        world.let_rebuild(&bag).await;
         world.pool_is_right(&bag, 40).await;
     }
 

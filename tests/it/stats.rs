@@ -171,7 +171,9 @@ fn spec(room: u64, rule: &str) -> BagSpec {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_pool_and_the_rows_give_the_same_figures_and_a_crowd_of_hosts_counts_once() {
     let world = World::new().await;
-    let process = world.serve_with(&[NO_SWEEPER]).await;
+    // A busy machine must not look like a silent Redis.
+    let patient = ("REDIS__COMMAND_TIMEOUT_MS", "5000");
+    let process = world.serve_with(&[NO_SWEEPER, patient]).await;
     let api = world.api(&process).await;
 
     for (room, rule, split) in [

@@ -1,6 +1,6 @@
 //! One user's data: all of it is shown, and erased without harm to anybody else.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use fred::interfaces::{HashesInterface, KeysInterface, SetsInterface, SortedSetsInterface};
 use luckybag::{
@@ -280,7 +280,10 @@ async fn a_user_whom_an_activity_needs_is_not_erased_from_any() {
         }
         assert_eq!(world.stored(107).await, stored, "{state}");
     }
-    let traces = world.traces_in_redis(&drawn, 107).await;
+    let mut traces = world.traces_in_redis(&drawn, 107).await;
+    // The mark of the accepted join is set in the background, perhaps after the join was processed.
+    let mark = world.keys().join_request(drawn.id, UserId(107));
+    traces.retain(|key| *key != mark);
     assert_eq!(traces.len(), 5, "{traces:?}");
     assert_eq!(world.number("SELECT COUNT(*) FROM erased_leaf").await, 0);
 
@@ -339,7 +342,12 @@ async fn who_reads_a_participation_during_its_erasure_does_not_bring_it_back() {
     let slow = world
         .serve_with(&[("LUCKYBAG_PAUSE_AT", "participant.read")])
         .await;
-    let at_slow = world.api(&slow).await;
+    let mut at_slow = world.api(&slow).await;
+    // Its answer comes after a whole command, however long that takes on a busy machine.
+    at_slow.http = reqwest::Client::builder()
+        .timeout(Duration::from_mins(2))
+        .build()
+        .expect("an HTTP client");
     let summary = world.keys().user_state(bag.id, UserId(107));
     let () = world.redis.del(&summary).await.expect("Redis answers");
 

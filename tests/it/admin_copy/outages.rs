@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{Copied, drawn_bag};
 use crate::{
-    harness::{authority, eventually, metric, metrics_page, through},
+    harness::{authority, eventually, keep_alive, metric, metrics_page, through},
     proxy::Proxy,
 };
 
@@ -153,16 +153,23 @@ async fn a_stop_waits_for_tables_that_are_being_made() {
     let holdup = world.db.begin().await.expect("MySQL answers");
     let lock = format!("LOCK TABLES {admin}._sqlx_migrations READ");
     holdup.execute_unprepared(&lock).await.expect("locked");
-    let process = world.serve_with(&[copied.on()]).await;
-    copied.has_waiting("state LIKE 'Waiting for table%'").await;
+    let stopping = async {
+        let process = world.serve_with(&[copied.on()]).await;
+        copied.has_waiting("state LIKE 'Waiting for table%'").await;
 
-    process.signal("TERM");
-    eventually("the stop to begin", async || {
-        let lines = process.log_lines();
-        let has_begun = lines.iter().any(|line| line.contains("\"stopping\""));
-        has_begun.then_some(()).ok_or_else(|| process.log_tail())
-    })
-    .await;
+        process.signal("TERM");
+        eventually("the stop to begin", async || {
+            let lines = process.log_lines();
+            let has_begun = lines.iter().any(|line| line.contains("\"stopping\""));
+            has_begun.then_some(()).ok_or_else(|| process.log_tail())
+        })
+        .await;
+        process
+    };
+    let process = tokio::select! {
+        process = stopping => process,
+        () = keep_alive(&holdup) => unreachable!("it never ends"),
+    };
     holdup
         .execute_unprepared("UNLOCK TABLES")
         .await

@@ -311,7 +311,8 @@ pub(super) fn connect_redis(url: &str, namespace: &str) -> Redis {
     Redis::connect(&RedisOptions {
         url,
         pool_size: 2,
-        command_timeout: Duration::from_secs(1),
+        // A busy machine must not look like a silent Redis.
+        command_timeout: Duration::from_secs(5),
         namespace,
     })
     .unwrap()

@@ -135,11 +135,11 @@ impl Drop for RedisServer {
     }
 }
 
-/// A free port below those of outgoing connections, as is the one 10,000 above it, on which the
-/// nodes of a cluster talk.
+/// A free port below those of outgoing connections and of `free_address`, as is the one 10,000 above
+/// it, on which the nodes of a cluster talk.
 fn free_port() -> u16 {
     loop {
-        let port = rand::random_range(10_000..20_000);
+        let port = rand::random_range(10_000..15_000);
         let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
         if is_free(port) && is_free(port + 10_000) {
             return port;

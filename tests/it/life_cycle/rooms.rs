@@ -94,7 +94,7 @@ async fn expect_listed(apis: &[Api; 2], id: ActivityId) {
 async fn a_cancelled_activity_gives_everything_back_and_is_never_drawn() {
     let world = World::new().await;
     // The first process has the stream, the second is the one that is asked.
-    let consumer = world.serve_with(&[("SWEEPER__ENABLED", "false")]).await;
+    let consumer = world.serve_reader(&[("SWEEPER__ENABLED", "false")]).await;
     let process = world.serve().await;
     let api = world.api(&process).await;
     let amqp = world.amqp().await;

@@ -138,8 +138,10 @@ async fn a_pool_on_a_cluster_is_rebuilt_and_follows_its_slots() {
     let mut giveaway = Giveaway::played(&rooms, &api, &spec(1, "lowBits")).await;
     pool_is_right(&world, &giveaway).await;
     let (id, shard) = (giveaway.bag.id, shard_of(&giveaway));
+    let candidates = service(&world).await;
 
-    // A shard is lost, and every script that a node knew.
+    // A shard is lost, and every script that a node knew; the sweeper waits until this has been seen.
+    world.hold_rebuilds(&giveaway.bag).await;
     for key in [
         world.keys().candidate(id, shard),
         world.keys().revision(id, shard),
@@ -150,8 +152,12 @@ async fn a_pool_on_a_cluster_is_rebuilt_and_follows_its_slots() {
         node.run(&["SCRIPT", "FLUSH"]).await;
     }
     assert!(world.check_pool(&giveaway.bag).await.is_err());
-    let rebuilt = service(&world).await.rebuild(id).await.unwrap();
-    assert_eq!(rebuilt, Some(giveaway.joined.len() as u64));
+    world.let_rebuild(&giveaway.bag).await;
+    let rebuilt = eventually("a rebuild while the sweeper is not at it", async || {
+        candidates.rebuild(id).await.unwrap().ok_or("it is")
+    })
+    .await;
+    assert_eq!(rebuilt, giveaway.joined.len() as u64);
     pool_is_right(&world, &giveaway).await;
 
     // A shard goes to another node, and on it goes.

@@ -222,7 +222,9 @@ async fn losing_all_of_redis_again_and_again_while_bags_are_drawn_changes_no_res
 async fn what_joins_after_a_loss_is_not_taken_for_all_participants() {
     let redis = RedisServer::start().await;
     let world = World::on_redis(&redis.url()).await;
-    let process = world.serve().await;
+    // A busy machine must not look like a silent server.
+    let patient = [("REDIS__COMMAND_TIMEOUT_MS", "5000")];
+    let process = world.serve_with(&patient).await;
     let api = world.api(&process).await;
     let bag = api.open_bag(&BagSpec::waiting()).await;
     let shown = async || {

@@ -149,6 +149,9 @@ async fn a_redraw_waits_for_one_that_is_about_to_commit() {
     let apis = join_all(processes.iter().map(|process| world.api(process))).await;
     let bag = drawn_bag(&world, &apis[0], 8).await;
     let ids: Vec<u64> = world.wins(bag.id).await.iter().map(|win| win.id).collect();
+    // The second call finds all connections open: the first one waits for its lock 5 s only.
+    let prizes = apis[1].get(&apis[1].operator(), "/v1/prizes").await;
+    prizes.expect(200);
     let held = world.db.begin().await.unwrap();
     held.execute_unprepared("SELECT * FROM win_record FOR UPDATE")
         .await

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{REASON, drawn_bag, number, standings, until_all_tell};
-use crate::harness::{Api, Bag, World};
+use crate::harness::{Api, Bag, World, eventually};
 
 /// An answer in short.
 #[derive(Debug, PartialEq)]
@@ -127,7 +127,16 @@ async fn a_seat_goes_to_the_next_who_never_won_until_nobody_is_left() {
 async fn assert_all_revoked(api: &Api, bag: &Bag, best: &[u64], cutoff: &Value) {
     let everybody: Vec<(u64, &str)> = best.iter().map(|user| (*user, "revoked")).collect();
     until_all_tell(std::slice::from_ref(api), bag, &everybody).await;
-    let result = api.result(bag, best[1]).await;
+    // That of the detail, which the process remembers for a moment.
+    let result = eventually("the last round", async || {
+        let result = api.result(bag, best[1]).await;
+        if result["round"] == 5 {
+            Ok(result)
+        } else {
+            Err(result)
+        }
+    })
+    .await;
     assert_eq!((&result["round"], result.get("win")), (&json!(5), None));
     assert_eq!(result["cutoffScore"], *cutoff, "that of the draw");
     assert_eq!(api.winners(bag).await, [0_u64; 0]);

@@ -401,8 +401,12 @@ async fn copies_that_are_written_together_do_not_lapse_together() {
 async fn an_unknown_id_is_remembered_for_a_moment_and_forgotten_when_there_is_such_an_activity() {
     let world = World::new().await;
     let process = serve_patient(&world).await;
+    // As patient as the first one.
     let other = world
-        .serve_with(&[("ACTIVITY__DETAIL_MEMORY_MS", "600000")])
+        .serve_with(&[
+            ("ACTIVITY__DETAIL_MEMORY_MS", "600000"),
+            ("REDIS__COMMAND_TIMEOUT_MS", "5000"),
+        ])
         .await;
     let (api, at_other) = (world.api(&process).await, world.api(&other).await);
     let (redis, keys) = (&world.redis, world.keys());
