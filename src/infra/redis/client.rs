@@ -8,7 +8,7 @@ use std::{
 
 use fred::{
     clients::Pool,
-    error::Error as RedisError,
+    error::{Error as RedisError, ErrorKind},
     interfaces::{ClientLike, EventInterface},
     types::{
         Builder,
@@ -114,13 +114,20 @@ impl Redis {
         self.pool.clients().iter().all(ClientLike::is_connected)
     }
 
-    /// Waits until every connection of the pool is up: readers go without Redis before.
+    /// Whether the server answers and every connection of the pool is up: before, readers go without
+    /// Redis.
     ///
     /// # Errors
     ///
-    /// When an attempt to connect fails.
-    pub async fn wait_connected(&self) -> Result<(), RedisError> {
-        self.pool.wait_for_connect().await
+    /// When it is not so yet.
+    pub async fn is_reached(&self) -> Result<(), RedisError> {
+        self.ping().await?;
+        if self.is_connected() {
+            Ok(())
+        } else {
+            let reason = "not every connection is up";
+            Err(RedisError::new(ErrorKind::IO, reason))
+        }
     }
 
     /// Asks the server for a sign of life.
