@@ -32,7 +32,6 @@ use crate::{
 const CACHE: &str = "detail";
 
 /// Where a read looked.
-#[derive(Clone, Copy, PartialEq, Eq)]
 enum Reach {
     RedisAndMysql,
     MysqlAlone,
@@ -163,11 +162,13 @@ impl DetailCache {
             return Ok(known);
         }
         // Redis may know what those who asked MySQL alone have asked in vain.
-        if let Some(LastRead::Failed {
-            reach: Reach::RedisAndMysql,
-            ..
-        }) = &*last_read
-        {
+        if !matches!(
+            &*last_read,
+            Some(LastRead::Failed {
+                reach: Reach::MysqlAlone,
+                ..
+            })
+        ) {
             fail_with_the_others(id, last_read.as_ref(), arrived_at)?;
         }
         let refill = match self.ask_redis(id).await {

@@ -37,7 +37,7 @@ pub(super) struct FallbackReads {
     counts: Cache<ActivityId, u64>,
     /// What has been shown, for longer than a rebuild takes to be seen to and done.
     highest_counts: Cache<ActivityId, u64>,
-    /// When a first count has last waited for `MySQL` in vain.
+    /// When a first count has last waited for `MySQL` as long as it may, in vain.
     silent_at: Mutex<Option<Instant>>,
 }
 
@@ -80,7 +80,11 @@ impl FallbackReads {
     fn first_patience(&self, now: Instant, usual: Duration) -> Duration {
         let silent_at = *self.silent_at.lock();
         let is_silent = silent_at.is_some_and(|at| now < at + Self::SILENCE);
-        if is_silent { usual } else { Self::FIRST_COUNT }
+        if is_silent {
+            usual.min(Self::FIRST_COUNT)
+        } else {
+            Self::FIRST_COUNT
+        }
     }
 }
 
@@ -207,11 +211,18 @@ impl CandidateService {
         let usual = self.redis().patience();
         let stored = match before {
             Some(_) => within(usual).await,
-            None if known > 0 => within(fallback.first_patience(Instant::now(), usual)).await,
+            None if known > 0 => {
+                let patience = fallback.first_patience(Instant::now(), usual);
+                let began_at = Instant::now();
+                let stored = within(patience).await;
+                if stored.is_none() && began_at.elapsed() >= FallbackReads::FIRST_COUNT {
+                    *fallback.silent_at.lock() = Some(Instant::now());
+                }
+                stored
+            }
             None => Some(self.stored_count(id).await?),
         };
         let Some(stored) = stored else {
-            *fallback.silent_at.lock() = Some(Instant::now());
             // Not kept: as long as `MySQL` has not said so, it may be too low.
             return Ok(known);
         };
