@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use sea_orm::{ConnectionTrait, DbErr, FromQueryResult};
 
 use super::{ActivityError, ActivityPrize, ActivityService, error::db_error};
-use crate::{infra::mysql::sql, kernel::PrizeId};
+use crate::{
+    infra::mysql::{sql, within_limit},
+    kernel::PrizeId,
+};
 
 /// Reserves what an activity needs, prize by prize in the order of their ids; answers the prizes of
 /// which there is not enough. The caller rolls back when there is any.
@@ -86,7 +89,7 @@ impl ActivityService {
     pub async fn list_wrong_stock(&self) -> Result<Vec<PrizeId>, ActivityError> {
         const SHOWN: u32 = 20;
         // One statement sees all rows as of one moment.
-        let rows = PrizeRow::find_by_statement(sql(
+        let look = PrizeRow::find_by_statement(sql(
             "SELECT prize.id FROM prize LEFT JOIN ( \
                  SELECT prize_id, SUM(quantity) AS needed FROM activity_prize \
                  JOIN activity ON activity.id = activity_prize.activity_id \
@@ -97,9 +100,10 @@ impl ActivityService {
              ORDER BY prize.id LIMIT ?",
             [SHOWN.into()],
         ))
-        .all(&self.inner.db)
-        .await
-        .map_err(db_error("check the stock"))?;
+        .all(&self.inner.db);
+        let rows = within_limit(look)
+            .await
+            .map_err(db_error("check the stock"))?;
         Ok(rows.into_iter().map(|row| row.id).collect())
     }
 }

@@ -20,7 +20,12 @@ use crate::{
         drawing::{self, DrawState},
     },
     candidate::CandidateService,
-    infra::{broker::Broker, mysql::read_in_turn, outbox::Outbox, redis::Redis},
+    infra::{
+        broker::Broker,
+        mysql::{read_in_turn, within_limit},
+        outbox::Outbox,
+        redis::Redis,
+    },
     kernel::{ActivityId, Supervisor},
     settings::DrawSettings,
     telemetry::state,
@@ -229,7 +234,7 @@ impl DrawService {
             }
             Ok(wrong)
         };
-        look.await.map_err(|source| DrawError::Scan {
+        within_limit(look).await.map_err(|source| DrawError::Scan {
             action: "check the results of recent draws",
             source,
         })
@@ -238,7 +243,7 @@ impl DrawService {
     /// Activities that should have been drawn more than `overdue` ago: for the alarm.
     pub async fn list_overdue(&self, overdue: Duration) -> Result<Vec<ActivityId>, DrawError> {
         const SHOWN: u32 = 20;
-        drawing::list_overdue(&self.drawer.db, overdue, SHOWN)
+        within_limit(drawing::list_overdue(&self.drawer.db, overdue, SHOWN))
             .await
             .map_err(|source| DrawError::Scan {
                 action: "list overdue draws",

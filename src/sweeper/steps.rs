@@ -44,7 +44,7 @@ pub fn steps(deps: &SweeperDeps) -> Vec<Step> {
             draws.publish_missed_proofs(PROOFS_AT_ONCE).await
         })
         .long(),
-        step("overdue_draws", draws, alarm_overdue).every(10),
+        step("overdue_draws", draws, alarm_overdue).every(10).long(),
         step("scheduled_openings", activities, |activities| async move {
             activities.open_scheduled().await
         }),
@@ -55,8 +55,8 @@ pub fn steps(deps: &SweeperDeps) -> Vec<Step> {
             candidates.rebuild_lagging().await
         })
         .long(),
-        step("stock", activities, alarm_stock).every(60),
-        step("results", draws, alarm_results).every(60),
+        step("stock", activities, alarm_stock).every(60).long(),
+        step("results", draws, alarm_results).every(60).long(),
         step("old_answers", answers, |answers| async move {
             answers.forget_old().await
         })

@@ -231,7 +231,7 @@ fn describe_draws() {
     );
     describe_gauge!(
         PROOFS_UNPUBLISHED,
-        "Drawn activities whose proof should have been published by now: alarm"
+        "Drawn activities whose proof should have been published by now; NaN while MySQL does not say: alarm"
     );
     describe_histogram!(
         DRAW_DRAIN,
@@ -436,13 +436,13 @@ pub fn proof_published(duration: Duration) {
     histogram!(PROOF_DURATION).record(duration);
 }
 
-/// Sets how many proofs should have been published by now.
+/// Sets how many proofs should have been published by now; `None` when `MySQL` does not say.
 #[expect(
     clippy::cast_precision_loss,
     reason = "there are far fewer than 2^52 activities"
 )]
-pub fn proofs_unpublished(count: u64) {
-    gauge!(PROOFS_UNPUBLISHED).set(count as f64);
+pub fn proofs_unpublished(count: Option<u64>) {
+    gauge!(PROOFS_UNPUBLISHED).set(count.map_or(state::UNKNOWN, |count| count as f64));
 }
 
 /// Records how long a draw waited for the stream.

@@ -76,11 +76,11 @@ fn describe_messages() {
 fn describe_draws() {
     describe_gauge!(
         POOL_DRIFT,
-        "Shards of open activities that Redis had less of than MySQL, at the last look"
+        "Shards of open activities that Redis had less of than MySQL, at the last look; NaN while one of them does not say"
     );
     describe_gauge!(
         DRAWS_OVERDUE,
-        "Activities more than 30 s past drawAt and not drawn, 20 at most: alarm"
+        "Activities more than 30 s past drawAt and not drawn, 20 at most; NaN while MySQL does not say: alarm"
     );
     describe_counter!(
         DRAWS_LATE,
@@ -96,11 +96,11 @@ fn describe_draws() {
     );
     describe_gauge!(
         RESULTS_WRONG,
-        "Draws of the last 10 minutes with another number of wins than of seats that could be filled: alarm"
+        "Draws of the last 10 minutes with another number of wins than of seats that could be filled; NaN while MySQL does not say: alarm"
     );
     describe_gauge!(
         STOCK_WRONG,
-        "Prizes whose stock does not add up, 20 at most: alarm"
+        "Prizes whose stock does not add up, 20 at most; NaN while MySQL does not say: alarm"
     );
 }
 

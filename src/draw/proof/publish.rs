@@ -94,10 +94,11 @@ impl Publisher {
         let after = *self.position.lock();
         let look = async {
             let count = publication::count_missed(&self.db).await?;
-            metrics::proofs_unpublished(count);
+            metrics::proofs_unpublished(Some(count));
             publication::list_missed(&self.db, after, limit).await
         };
         let missed = within_limit(look).await;
+        let missed = missed.inspect_err(|_| metrics::proofs_unpublished(None));
         let missed = missed.map_err(|source| DrawError::Scan {
             action: "list missed proofs",
             source,

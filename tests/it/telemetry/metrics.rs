@@ -414,8 +414,9 @@ async fn what_is_held_while_mysql_is_away_shows_until_it_is_back() {
 /// Nobody takes the last figure for the present one.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_nobody_can_know_is_told_as_unknown() {
-    const FROM_MYSQL: [&str; 4] = [
+    const FROM_MYSQL: [&str; 5] = [
         "luckybag_draws_overdue",
+        "luckybag_proofs_unpublished",
         "luckybag_results_wrong",
         "luckybag_stock_wrong_prizes",
         POOL_DRIFT,
