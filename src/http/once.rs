@@ -225,7 +225,9 @@ where
         // It may have failed because the same call, at the same time, did not.
         Err(error) => match answers.find(&call).await {
             Ok(Some(earlier)) => replay(earlier),
-            Ok(None) | Err(_) if claim.is_contended() => Err(in_progress()),
+            Ok(None) if claim.is_contended() => Err(in_progress()),
+            // Not the same call perhaps, but a table that nobody gets at.
+            Err(unread) if claim.is_contended() => Err(not_looked_up(unread)),
             Ok(None) | Err(_) => Err(error.into()),
         },
     }
