@@ -89,8 +89,10 @@ async fn somebody_else_finishes_what_died_at(step: &str) {
     assert!(!status.success(), "it did not die at {step}");
     other.signal("CONT");
     world.all_drawn(&bags).await;
-    // What the victim had claimed of the outbox would rest for a minute. If the other one is at work
-    // on a row it tells it again, as it may.
+    // What the victim had claimed of the outbox would rest for a minute and no longer. If the other one
+    // is at work on a row it tells it again, as it may.
+    let beyond = "SELECT COUNT(*) FROM outbox WHERE not_before > NOW(3) + INTERVAL 60 SECOND";
+    assert_eq!(world.number(beyond).await, 0, "claimed for too long");
     let claims = "UPDATE outbox SET not_before = NOW(3)";
     world.execute(claims).await;
 

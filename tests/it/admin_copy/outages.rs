@@ -1,12 +1,16 @@
 //! While the admin database is away, nothing else is.
 
+use std::time::Duration;
+
 use luckybag::infra::outbox::EventKind;
 use sea_orm::{ConnectionTrait, TransactionTrait};
 use serde_json::json;
 
 use super::{Copied, drawn_bag};
 use crate::{
-    harness::{authority, eventually, keep_alive, metric, metrics_page, through},
+    harness::{
+        authority, eventually, keep_alive, metric, metrics_page, nothing_happens_for, through,
+    },
     proxy::Proxy,
 };
 
@@ -164,6 +168,8 @@ async fn a_stop_waits_for_tables_that_are_being_made() {
             has_begun.then_some(()).ok_or_else(|| process.log_tail())
         })
         .await;
+        // A caller's statement would have given up by then.
+        nothing_happens_for(Duration::from_secs(4)).await;
         process
     };
     let process = tokio::select! {
