@@ -50,15 +50,24 @@ fn draft() -> Value {
     })
 }
 
-fn in_status(status: &str) -> Value {
+/// The same after `changes` of its status.
+fn in_status(status: &str, changes: u32) -> Value {
     let mut activity = draft();
     activity["status"] = status.into();
+    activity["version"] = (1 + changes).into();
+    activity
+}
+
+/// The same when it has ended so, and why.
+fn ended(status: &str, changes: u32, reason: &str) -> Value {
+    let mut activity = in_status(status, changes);
+    activity["statusReason"] = reason.into();
     activity
 }
 
 /// The same when it has just been opened.
 fn open_activity() -> Value {
-    let mut activity = in_status("open");
+    let mut activity = in_status("open", 3);
     activity["startAt"] = "2026-01-31T19:55:00.000Z".into();
     activity["drawAt"] = "2026-01-31T20:00:00.000Z".into();
     activity["serverTime"] = "2026-01-31T19:55:00.000Z".into();
@@ -83,7 +92,6 @@ fn open_activity() -> Value {
         "tasks": [{ "taskId": "follow", "title": "Follow the host" }],
         "winnerCount": 23,
     });
-    activity["version"] = 4.into();
     activity
 }
 
@@ -178,11 +186,14 @@ fn change(
 }
 
 pub(super) fn update() -> Operation {
+    let mut after = in_status("draft", 1);
+    after["title"] = "Saturday bag".into();
+    after["countdownSeconds"] = 600.into();
     change(
         "updateActivity",
         "Changes a draft",
         "The room cannot be changed.",
-        draft(),
+        after,
     )
     .body(json!({ "title": "Saturday bag", "countdownSeconds": 600 }))
 }
@@ -192,7 +203,7 @@ pub(super) fn submit() -> Operation {
         "submitActivity",
         "Sends a draft to review",
         "",
-        in_status("in_review"),
+        in_status("in_review", 1),
     )
     .body(json!({}))
 }
@@ -202,7 +213,7 @@ pub(super) fn approve() -> Operation {
         "approveActivity",
         "Approves an activity in review",
         "It is ready then, and opens by itself when it has a `startAt`.",
-        in_status("ready"),
+        in_status("ready", 2),
     )
     .body(json!({}))
 }
@@ -212,7 +223,7 @@ pub(super) fn reject() -> Operation {
         "rejectActivity",
         "Rejects an activity in review",
         "This is final.",
-        in_status("rejected"),
+        ended("rejected", 2, "the title names another brand"),
     )
     .body(json!({ "reason": "the title names another brand" }))
 }
@@ -234,7 +245,7 @@ pub(super) fn cancel() -> Operation {
         "cancelActivity",
         "Cancels an activity",
         "While `drawAt` has not come. Frees the stock.",
-        in_status("cancelled"),
+        ended("cancelled", 3, "the stream ended early"),
     )
     .body(json!({ "reason": "the stream ended early" }))
 }
