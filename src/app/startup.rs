@@ -26,7 +26,7 @@ pub(super) async fn agree(settings: &Settings, connections: &Connections) -> Res
 /// Returns once every dependency has been reached.
 pub(super) async fn reach_dependencies(connections: &Connections) {
     warn_of_galera(connections).await;
-    until("Redis", async || connections.redis.is_reached().await).await;
+    until("Redis", async || connections.redis.reach().await).await;
     connections.broker.wait_connected().await;
     until("the database's clock", async || {
         connections.clock.now().await.map(|_| ())

@@ -114,13 +114,13 @@ impl Redis {
         self.pool.clients().iter().all(ClientLike::is_connected)
     }
 
-    /// Whether the server answers and every connection of the pool is up: before, readers go without
-    /// Redis.
+    /// Asks the server for a sign of life, and for every connection of the pool to be up: before, readers
+    /// go without Redis.
     ///
     /// # Errors
     ///
-    /// When it is not so yet.
-    pub async fn is_reached(&self) -> Result<(), RedisError> {
+    /// When it does not answer, or a connection is not up yet.
+    pub async fn reach(&self) -> Result<(), RedisError> {
         self.ping().await?;
         if self.is_connected() {
             Ok(())
